@@ -1,0 +1,86 @@
+package lock_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// What an operator must act on is a warning, what ends it is information,
+// what each request does is for debugging.
+var logged = []struct {
+	event lock.Event
+	line  string
+}{
+	{lock.Acquired{Key: "k", Fence: 7, Wait: time.Second}, `level=DEBUG msg="reqlock: acquired" key=k fence=7 wait=1s`},
+	{lock.Denied{Key: "k", Reason: "busy", Wait: time.Second, Err: lock.ErrBusy}, `level=DEBUG msg="reqlock: denied" key=k reason=busy wait=1s err="lock: held by somebody else"`},
+	{lock.Denied{Reason: "no_key"}, `level=DEBUG msg="reqlock: denied" key="" reason=no_key wait=0s err=<nil>`},
+	{lock.Abandoned{Key: "k", Wait: time.Second}, `level=DEBUG msg="reqlock: the client left while waiting" key=k wait=1s`},
+	{lock.Released{Key: "k", Fence: 7, Hold: time.Minute}, `level=DEBUG msg="reqlock: released" key=k fence=7 hold=1m0s err=<nil>`},
+	{lock.Lost{Key: "a b", Fence: 7, Err: lock.ErrStolen}, `level=WARN msg="reqlock: lease lost" key="a b" fence=7 err="lock: lease lost: the key is in another's hands"`},
+	{lock.BackendFailed{Err: lock.ErrUnavailable}, `level=WARN msg="reqlock: backend unavailable" err="lock: backend unavailable"`},
+	{lock.BackendRecovered{After: time.Minute}, `level=INFO msg="reqlock: backend available again" after=1m0s`},
+}
+
+func TestLogTo(t *testing.T) {
+	var out bytes.Buffer
+	observe := lock.LogTo(textLogger(&out))
+	for _, tt := range logged {
+		out.Reset()
+		observe(t.Context(), tt.event)
+		require.Equal(t, tt.line+"\n", out.String())
+	}
+}
+
+// The default logger is looked up when something is logged: programs often set
+// it after they have built their Lockers.
+func TestLogToDefault(t *testing.T) {
+	observe := lock.LogTo(nil)
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	var out bytes.Buffer
+	slog.SetDefault(textLogger(&out))
+	observe(t.Context(), lock.BackendRecovered{After: time.Second})
+	require.Contains(t, out.String(), "available again")
+}
+
+type requestID struct{}
+
+// A handler finds in the context what belongs to the request.
+func TestLogToPassesTheContext(t *testing.T) {
+	seen := make(map[any]int)
+	observe := lock.LogTo(slog.New(contextHandler{slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug}), seen}))
+	ctx := context.WithValue(t.Context(), requestID{}, "id")
+	for _, tt := range logged {
+		observe(ctx, tt.event)
+	}
+	require.Equal(t, map[any]int{"id": len(logged)}, seen)
+}
+
+type contextHandler struct {
+	slog.Handler
+	seen map[any]int
+}
+
+func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
+	h.seen[ctx.Value(requestID{})]++
+	return h.Handler.Handle(ctx, r)
+}
+
+func textLogger(out *bytes.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
