@@ -1,0 +1,6 @@
+// Hello says so.
+package main
+
+import "fmt"
+
+func main() { fmt.Println("hello") }
