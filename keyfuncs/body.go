@@ -2,6 +2,7 @@ package keyfuncs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,8 +36,10 @@ func peek(r *http.Request) (*body, error) {
 	switch {
 	case len(b.text) > MaxBody:
 		return nil, errTooLarge()
-	case b.err != io.EOF:
+	case is[*http.MaxBytesError](b.err): // of a reader further out
 		return nil, fmt.Errorf("keyfuncs: reading the request body: %w", b.err)
+	case b.err != io.EOF:
+		return nil, &brokenOff{b.err}
 	case b.text == "":
 		return nil, nil
 	}
@@ -45,6 +48,19 @@ func peek(r *http.Request) (*body, error) {
 
 func errTooLarge() error {
 	return fmt.Errorf("keyfuncs: reading the request body: %w", &http.MaxBytesError{Limit: MaxBody})
+}
+
+// brokenOff is the error of a body that cannot be read to its end: its client
+// has gone, is too slow or does not keep to the protocol. The cause is for logs,
+// since it may name addresses.
+type brokenOff struct{ cause error }
+
+func (e *brokenOff) Error() string   { return "keyfuncs: request body: malformed: it breaks off" }
+func (e *brokenOff) Unwrap() []error { return []error{ErrMalformed, e.cause} }
+
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 // A body is a request body that was read ahead. To its reader it is the

@@ -1,0 +1,52 @@
+package ginlock
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/reqlock/reqlock/keyfuncs"
+	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// New returns the handler for a [middleware.Guard] of its own. It panics, with
+// an error that lists all of it, on what [middleware.NewGuard] refuses.
+func New(l lock.Locker, key keyfuncs.Func, opts ...middleware.Option) gin.HandlerFunc {
+	g, err := middleware.NewGuard(l, key, opts...)
+	if err != nil {
+		panic(fmt.Errorf("ginlock: New: %w", err))
+	}
+	return Wrap(g)
+}
+
+// Wrap returns the handler for a Guard that is used elsewhere, too: by another
+// route, or to interrupt. It panics where g is nil.
+//
+// The handlers after it run on gin's goroutine, inside of the call. Of a
+// request that is denied none runs.
+func Wrap(g *middleware.Guard) gin.HandlerFunc {
+	if g == nil {
+		panic("ginlock: Wrap: the Guard is nil")
+	}
+	return func(c *gin.Context) {
+		if c.FullPath() == "" {
+			c.Next()
+			return
+		}
+		writer, request := c.Writer, c.Request
+		defer func() { c.Writer, c.Request = writer, request }()
+
+		next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// The Guard hands gin's writer on, since that keeps count itself.
+			c.Writer, c.Request = w.(gin.ResponseWriter), r
+			c.Next()
+		})
+		guarded := Request(c)
+		if !g.Serve(c.Writer, guarded, next) {
+			c.Abort()
+		}
+		request.MultipartForm = guarded.MultipartForm // so that net/http removes its files
+	}
+}

@@ -1,0 +1,110 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/reqlock/reqlock/keyfuncs"
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// A Guard lets requests through to a handler one at a time per key. Make one
+// with [NewGuard]. All methods may be called concurrently.
+type Guard struct {
+	config
+	locks lock.Locker
+	key   keyfuncs.Func
+	holds holdTime
+}
+
+// NewGuard returns a Guard that holds, with locks, the key that key derives
+// from a request. One Guard usually stands for one route: Retry-After is
+// estimated from how long its handlers take.
+//
+// The error joins every problem with the arguments, each on a line of its own.
+func NewGuard(locks lock.Locker, key keyfuncs.Func, opts ...Option) (*Guard, error) {
+	var errs []error
+	if isNil(locks) {
+		errs = append(errs, errors.New("middleware: the lock.Locker is nil"))
+	}
+	if key == nil {
+		errs = append(errs, errors.New("middleware: the key function is nil"))
+	}
+	c, err := newConfig(opts)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	return &Guard{config: c, locks: locks, key: key}, nil
+}
+
+// isNil also finds the nil pointer inside an interface: what a constructor
+// leaves whose error was not looked at.
+func isNil(l lock.Locker) bool {
+	v := reflect.ValueOf(l)
+	switch v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Func, reflect.Chan:
+		return v.IsNil()
+	default:
+		return false
+	}
+}
+
+// Serve takes r the way that the package comment describes. It reports whether
+// next ran; otherwise the response has been written. All of it, next included,
+// runs on the caller's goroutine.
+//
+// The request that next gets carries the lease's context. The ResponseWriter
+// that it gets offers the optional interfaces that w does ([http.Flusher],
+// [http.Hijacker], [io.ReaderFrom] and so on), no more and no less; it is w
+// itself where w keeps count of what is written, as gin's does.
+//
+// What next panics with, and runtime.Goexit, go on to the caller after the
+// release. Serve itself panics with [http.ErrAbortHandler] where next was cut
+// off with its response half written.
+func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) (ran bool) {
+	if r.Method == http.MethodOptions || g.skip != nil && g.skip(r) {
+		next.ServeHTTP(w, r)
+		return true
+	}
+	arrived := time.Now()
+	key, body, err := g.deriveKey(r)
+	if err != nil {
+		g.turnAway(w, r, keyDenial(err), "", time.Since(arrived))
+		return false
+	}
+	lease, err := g.locks.Acquire(r.Context(), key, g.lock)
+	wait := time.Since(arrived)
+	if err != nil {
+		g.turnAway(w, r, g.lockDenial(r.Context(), err), key, wait)
+		return false
+	}
+
+	encoding := contentEncoding(w.Header()["Content-Encoding"])
+	w, sent := track(w)
+	cause := g.hold(w, r, body, next, lease, wait)
+	reason := cutOff(cause)
+	if reason == "" || sent.Written() && complete(w, r, sent) {
+		return true
+	}
+	d := newDenial(reason, 0, cause)
+	g.tellDenied(r, key, wait, d)
+	if sent.Written() {
+		breakOff(w)
+	}
+	encoding.restore(w.Header())
+	g.answer(w, r, d)
+	return true
+}
+
+// Interrupt asks whoever holds key, in whatever process, to stop: the context
+// of its handler ends with [lock.ErrInterrupted] as the cause. It reports
+// whether somebody held the key. key is what the guard's key function returns
+// for the request to be stopped.
+func (g *Guard) Interrupt(ctx context.Context, key string) (bool, error) {
+	return g.locks.Interrupt(ctx, key)
+}

@@ -1,0 +1,148 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// An Option changes how a [Guard] works. Where one is given twice the last
+// wins.
+type Option func(*config) error
+
+// config is what the options set. The zero value is not usable, see newConfig.
+type config struct {
+	lock     lock.Options
+	maxHold  time.Duration
+	skip     func(*http.Request) bool
+	deny     DenyFunc
+	observer lock.Observer
+}
+
+// DefaultWait is how long a request waits for its key unless [WithWait] says
+// otherwise.
+const DefaultWait = 3 * time.Second
+
+func newConfig(opts []Option) (config, error) {
+	c := config{
+		lock: lock.Options{Wait: DefaultWait},
+		deny: ProblemJSON,
+	}
+	var errs []error
+	for i, opt := range opts {
+		if opt == nil {
+			errs = append(errs, fmt.Errorf("middleware: option %d of %d is nil", i+1, len(opts)))
+			continue
+		}
+		errs = append(errs, opt(&c))
+	}
+	return c, errors.Join(errs...)
+}
+
+// WithTTL sets how long a key stays held after the process that holds it has
+// died. 0, the default, is [lock.DefaultTTL]; less than [lock.MinTTL] is
+// refused.
+//
+// The TTL is renewed while the handler runs. It is neither a limit on the work
+// (that is [WithMaxHold]) nor on the wait ([WithWait]).
+func WithTTL(d time.Duration) Option {
+	return func(c *config) error {
+		c.lock.TTL = d
+		return refuse("WithTTL", lock.Options{TTL: d}.Check())
+	}
+}
+
+// WithWait sets how long a request waits for a key that another one holds,
+// before it is turned away as [Busy]. The default is [DefaultWait]; 0 turns
+// away at once, with no place in the queue.
+//
+// A client that leaves, or a deadline of the request's context, ends the wait
+// earlier.
+func WithWait(d time.Duration) Option {
+	return func(c *config) error {
+		c.lock.Wait = d
+		return refuse("WithWait", lock.Options{Wait: d}.Check())
+	}
+}
+
+// WithMaxQueue sets how many requests of this process may wait for one key at
+// a time; one more is turned away as [QueueFull] at once. 0, the default, is
+// [lock.DefaultMaxQueue].
+//
+// It does nothing beside WithWait(0), where nobody waits.
+func WithMaxQueue(n int) Option {
+	return func(c *config) error {
+		c.lock.MaxQueue = n
+		return refuse("WithMaxQueue", lock.Options{MaxQueue: n}.Check())
+	}
+}
+
+// WithMaxHold sets how long a handler may hold its key: after that its context
+// ends with [lock.ErrMaxHold] as the cause. 0, the default, sets no limit.
+//
+// The key stays held until the handler returns, since what still runs still
+// needs it. A handler that returns without having written anything is answered
+// for with [MaxHold].
+func WithMaxHold(d time.Duration) Option {
+	return func(c *config) error {
+		c.maxHold = d
+		if d < 0 {
+			return fmt.Errorf("middleware: WithMaxHold: %v: must be 0 for no limit, or positive", d)
+		}
+		return nil
+	}
+}
+
+// WithSkip lets requests for which skip returns true through without a key or
+// a lock: reads beside the writes on one route, say. By default only OPTIONS
+// goes through, and it does so whatever skip says.
+//
+// skip is called concurrently, once a request, before the key is derived. It
+// must leave the body alone.
+func WithSkip(skip func(*http.Request) bool) Option {
+	return func(c *config) error {
+		c.skip = skip
+		if skip == nil {
+			return errors.New("middleware: WithSkip: the function is nil")
+		}
+		return nil
+	}
+}
+
+// WithDeny sets what writes the response to a request that is turned away or
+// whose handler was cut off before it wrote anything. The default is
+// [ProblemJSON].
+func WithDeny(deny DenyFunc) Option {
+	return func(c *config) error {
+		c.deny = deny
+		if deny == nil {
+			return errors.New("middleware: WithDeny: the function is nil")
+		}
+		return nil
+	}
+}
+
+// WithObserver sets who is told of [lock.Acquired], [lock.Denied],
+// [lock.Abandoned] and [lock.Released]. By default nobody is.
+//
+// A Locker has an observer of its own for what happens to its backend and its
+// leases; the two may be the same function.
+func WithObserver(observer lock.Observer) Option {
+	return func(c *config) error {
+		c.observer = observer
+		if observer == nil {
+			return errors.New("middleware: WithObserver: the observer is nil")
+		}
+		return nil
+	}
+}
+
+func refuse(option string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("middleware: %s: %w", option, err)
+}

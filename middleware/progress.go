@@ -1,0 +1,103 @@
+package middleware
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// progress says how far a response has come. gin's ResponseWriter has these
+// methods, as have those of other frameworks, and is asked itself.
+type progress interface {
+	// Written reports whether the response is on its way: its status can not
+	// be changed any more, or its connection was hijacked. Informational
+	// responses (1xx) do not count.
+	Written() bool
+	Size() int   // bytes of the body
+	Status() int // once Written
+}
+
+// track returns what next is to write to, and what says how much it did write.
+func track(w http.ResponseWriter) (http.ResponseWriter, progress) {
+	if p, ok := w.(progress); ok {
+		return w, p
+	}
+	if w, t := trackNetHTTP(w); w != nil {
+		return w, t
+	}
+	return trackAny(w)
+}
+
+// complete reports whether a response that was begun is whole, so that its
+// client cannot mistake a part for the whole. One that is hijacked is nobody's
+// business here.
+func complete(w http.ResponseWriter, r *http.Request, p progress) bool {
+	if r.Method == http.MethodHead || hijacked(w, p) {
+		return true
+	}
+	switch p.Status() {
+	case http.StatusNoContent, http.StatusNotModified:
+		return true
+	}
+	declared, err := strconv.Atoi(w.Header().Get("Content-Length"))
+	return err == nil && declared == p.Size()
+}
+
+func hijacked(w http.ResponseWriter, p progress) bool {
+	if t, ok := p.(*tally); ok {
+		return t.hijacked
+	}
+	// net/http tells on a write, and writing nothing to a response that was
+	// begun changes nothing.
+	_, err := w.Write(nil)
+	return errors.Is(err, http.ErrHijacked)
+}
+
+// breakOff ends a response in the middle, so that the client sees an error and
+// not an end. The panic alone would do in net/http, which closes the connection
+// or resets the stream; the deadline is for a recovery on the way there that
+// swallows the panic, as gin's does: what is written after it fails, the final
+// chunk included.
+func breakOff(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
+	panic(http.ErrAbortHandler)
+}
+
+// A tally keeps count of a response for a writer that does not itself. Like
+// the writer it is for one goroutine at a time.
+type tally struct {
+	status   int // 0: not written
+	size     int
+	hijacked bool
+}
+
+func (t *tally) Written() bool { return t.status != 0 || t.hijacked }
+func (t *tally) Size() int     { return t.size }
+func (t *tally) Status() int   { return t.status }
+
+func (t *tally) header(status int) {
+	informational := status >= 100 && status <= 199 && status != http.StatusSwitchingProtocols
+	if t.status == 0 && !informational {
+		t.status = status
+	}
+}
+
+func (t *tally) body(n int) {
+	t.header(http.StatusOK)
+	t.size += n
+}
+
+// copied is for ReadFrom: a source that ends or fails at once leaves the
+// response unwritten.
+func (t *tally) copied(n int64) {
+	if n > 0 {
+		t.body(int(n))
+	}
+}
+
+func (t *tally) hijack(err error) {
+	if err == nil {
+		t.hijacked = true
+	}
+}

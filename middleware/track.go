@@ -1,0 +1,130 @@
+package middleware
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/felixge/httpsnoop"
+)
+
+// trackAny works for every ResponseWriter there is. httpsnoop has one type for
+// each combination of optional interfaces; it costs more than 20 allocations,
+// so what net/http itself hands out has types of its own, see trackNetHTTP.
+func trackAny(w http.ResponseWriter) (http.ResponseWriter, *tally) {
+	t := new(tally)
+	return httpsnoop.Wrap(w, httpsnoop.Hooks{
+		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+			return func(status int) { next(status); t.header(status) }
+		},
+		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
+			return func(p []byte) (int, error) { n, err := next(p); t.body(n); return n, err }
+		},
+		WriteString: func(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
+			return func(s string) (int, error) { n, err := next(s); t.body(n); return n, err }
+		},
+		ReadFrom: func(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
+			return func(src io.Reader) (int64, error) { n, err := next(src); t.copied(n); return n, err }
+		},
+		Flush: func(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
+			return func() { next(); t.body(0) }
+		},
+		FlushError: func(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
+			return func() error { err := next(); t.body(0); return err }
+		},
+		Hijack: func(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+			return func() (net.Conn, *bufio.ReadWriter, error) {
+				conn, rw, err := next()
+				t.hijack(err)
+				return conn, rw, err
+			}
+		},
+	}), t
+}
+
+// netHTTP is what the ResponseWriters of net/http have in common.
+type netHTTP interface {
+	http.ResponseWriter
+	io.StringWriter
+	http.Flusher
+	FlushError() error
+	CloseNotify() <-chan bool
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	EnableFullDuplex() error
+}
+
+// trackNetHTTP returns nil where w offers anything else than one of net/http's
+// own writers does: for HTTP/1 netHTTP, Hijacker and ReaderFrom, for HTTP/2
+// netHTTP and Pusher.
+func trackNetHTTP(w http.ResponseWriter) (http.ResponseWriter, *tally) {
+	base, ok := w.(netHTTP)
+	if !ok {
+		return nil, nil
+	}
+	hijacker, hijacks := w.(http.Hijacker)
+	readerFrom, readsFrom := w.(io.ReaderFrom)
+	pusher, pushes := w.(http.Pusher)
+	switch {
+	case hijacks && readsFrom && !pushes:
+		t := &http1{tracked{netHTTP: base}, hijacker, readerFrom}
+		return t, &t.tally
+	case pushes && !hijacks && !readsFrom:
+		t := &http2{tracked{netHTTP: base}, pusher}
+		return t, &t.tally
+	default:
+		return nil, nil
+	}
+}
+
+type tracked struct {
+	netHTTP
+	tally tally // not embedded: its methods are not the handler's
+}
+
+func (w *tracked) Unwrap() http.ResponseWriter { return w.netHTTP }
+func (w *tracked) WriteHeader(status int)      { w.netHTTP.WriteHeader(status); w.tally.header(status) }
+func (w *tracked) Flush()                      { w.netHTTP.Flush(); w.tally.body(0) }
+
+func (w *tracked) FlushError() error {
+	err := w.netHTTP.FlushError()
+	w.tally.body(0)
+	return err
+}
+
+func (w *tracked) Write(p []byte) (int, error) {
+	n, err := w.netHTTP.Write(p)
+	w.tally.body(n)
+	return n, err
+}
+
+func (w *tracked) WriteString(s string) (int, error) {
+	n, err := w.netHTTP.WriteString(s)
+	w.tally.body(n)
+	return n, err
+}
+
+type http1 struct {
+	tracked
+	hijacker   http.Hijacker
+	readerFrom io.ReaderFrom
+}
+
+func (w *http1) ReadFrom(src io.Reader) (int64, error) {
+	n, err := w.readerFrom.ReadFrom(src)
+	w.tally.copied(n)
+	return n, err
+}
+
+func (w *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := w.hijacker.Hijack()
+	w.tally.hijack(err)
+	return conn, rw, err
+}
+
+type http2 struct {
+	tracked
+	http.Pusher
+}

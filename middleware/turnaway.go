@@ -1,0 +1,68 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// statusClientClosedRequest is what nginx logs for a client that has left.
+const statusClientClosedRequest = 499
+
+// turnAway ends a request whose handler has not run.
+func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, d Denial, key string, wait time.Duration) {
+	if !left(r.Context()) {
+		g.tellDenied(r, key, wait, d)
+		g.answer(w, r, d)
+		return
+	}
+	if g.observer != nil {
+		g.observer(r.Context(), lock.Abandoned{Key: key, Wait: wait})
+	}
+	// Nobody reads this, unless a middleware further out has ended the
+	// context: an empty 200 would then say that the work was done.
+	w.WriteHeader(statusClientClosedRequest)
+}
+
+// left tells a client that has gone from a deadline that a middleware has set:
+// there the client still waits for an answer.
+func left(ctx context.Context) bool {
+	return ctx.Err() != nil &&
+		!errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		!errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+}
+
+// lockDenial is the answer where Acquire with ctx returned err.
+func (g *Guard) lockDenial(ctx context.Context, err error) Denial {
+	ahead := 1
+	if busy, ok := errors.AsType[*lock.BusyError](err); ok {
+		ahead = busy.Ahead
+	}
+	switch {
+	case errors.Is(err, lock.ErrBusy):
+		return newDenial(Busy, g.holds.retryAfter(ahead), err)
+	case errors.Is(err, lock.ErrQueueFull):
+		return newDenial(QueueFull, g.holds.retryAfter(ahead), err)
+	case errors.Is(err, lock.ErrUnavailable):
+		return newDenial(Unavailable, 0, err)
+	case ctx.Err() != nil: // a deadline that came before WithWait's
+		return newDenial(Busy, g.holds.retryAfter(ahead), err)
+	default:
+		return newDenial(Unavailable, 0, err)
+	}
+}
+
+func (g *Guard) tellDenied(r *http.Request, key string, wait time.Duration, d Denial) {
+	if g.observer != nil {
+		g.observer(r.Context(), lock.Denied{Key: key, Reason: string(d.Reason), Wait: wait, Err: d.Err})
+	}
+}
+
+// answer writes d's response.
+func (g *Guard) answer(w http.ResponseWriter, r *http.Request, d Denial) {
+	d.setHeaders(w.Header())
+	g.deny(w, r, d)
+}
