@@ -1,0 +1,34 @@
+package redislock
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// How long a waiter sleeps between two questions while another process holds
+// the key: the first time, and at most.
+const (
+	firstPoll = 10 * time.Millisecond
+	lastPoll  = 500 * time.Millisecond
+)
+
+// backoff spaces questions: each pause is about half as long again as the one
+// before. Jitter over half of it keeps processes that began together apart.
+// The zero value starts at firstPoll.
+type backoff struct{ next time.Duration }
+
+// pause returns how long to sleep. left is what the holder's lease has left:
+// to sleep past it would add to the time that a dead holder costs.
+func (b *backoff) pause(left time.Duration) time.Duration {
+	if b.next == 0 {
+		b.next = firstPoll
+	}
+	d := jitter(b.next)
+	b.next = min(b.next*3/2, lastPoll)
+	return max(time.Millisecond, min(d, left+2*time.Millisecond))
+}
+
+// jitter returns something between a half of d and d.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1)
+}

@@ -1,0 +1,80 @@
+package redislock_test
+
+import (
+	"testing"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// BenchmarkUncontended acquires and releases one free key after the other, here
+// and with redsync alone, which gives no fence and renews nothing. Besides time
+// and allocations it reports the commands that a client sent for each pair.
+func BenchmarkUncontended(b *testing.B) {
+	b.Run("redislock", func(b *testing.B) {
+		server := redistest.Start(b)
+		l := open(b, server.Client())
+		measure(b, server, []string{"evalsha", "eval"}, func() {
+			lease, err := l.Acquire(b.Context(), "key", lock.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := lease.Release(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("redsync", func(b *testing.B) {
+		server := redistest.Start(b)
+		rs := redsync.New(goredis.NewPool(server.Client()))
+		measure(b, server, []string{"set", "evalsha", "eval"}, func() {
+			m := rs.NewMutex("key")
+			if err := m.LockContext(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			if ok, err := m.UnlockContext(b.Context()); !ok {
+				b.Fatal(err)
+			}
+		})
+	})
+}
+
+// measure runs pair b.N times and reports what it costs. commands are those
+// that a client sends for it, and that no script calls.
+func measure(b *testing.B, server *redistest.Server, commands []string, pair func()) {
+	sent := func() (n int64) {
+		for _, calls := range server.Commands(commands...) {
+			n += calls
+		}
+		return n
+	}
+	pair() // connections are open and scripts known from here on
+	before := sent()
+	b.ReportAllocs()
+	for b.Loop() {
+		pair()
+	}
+	b.ReportMetric(float64(sent()-before)/float64(b.N), "commands/op")
+}
+
+func TestCommandsOfAPair(t *testing.T) {
+	server := redistest.Start(t)
+	l := open(t, server.Client())
+	pair := func() {
+		lease, err := l.Acquire(t.Context(), "key", lock.Options{})
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	pair()
+	before := server.Commands("evalsha", "eval")
+	monitor := server.Monitor(t)
+	pair()
+	require.Equal(t, []string{"evalsha", "evalsha"}, monitor.Stop().TopLevel().Names())
+	after := server.Commands("evalsha", "eval")
+	require.EqualValues(t, 2, after["evalsha"]-before["evalsha"])
+	require.EqualValues(t, 0, after["eval"]-before["eval"])
+}

@@ -1,0 +1,66 @@
+package redislock
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// opTimeout bounds every operation on Redis: waiting for a connection, dialling
+// and the command together. It has nothing to do with any TTL: a TTL is about
+// crashes, this is about a caller who must be answered.
+const opTimeout = 500 * time.Millisecond
+
+// derive returns a client of our own to the same server. What the user's client
+// is tuned for is not what a lock needs: it may wait for seconds, it repeats
+// commands whose fate is unknown, and its connections are shared with traffic
+// that can starve a renewal.
+func derive(client *redis.Client) *redis.Client {
+	o := *client.Options()
+	o.MaxRetries = -1
+	o.DialerRetries = 1
+	o.ContextTimeoutEnabled = true
+	o.DialTimeout = bounded(o.DialTimeout)
+	o.ReadTimeout = bounded(o.ReadTimeout)
+	o.WriteTimeout = bounded(o.WriteTimeout)
+	o.PoolTimeout = opTimeout
+	o.MinIdleConns = 0
+	o.MaxActiveConns = o.PoolSize
+	o.Dialer = dialQuietly(o.Dialer)
+	// The processor belongs to the given client; ours make their own.
+	o.PushNotificationProcessor = nil
+	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
+	// Each of these is a round trip more before a new connection can be used.
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewClient(&o)
+}
+
+func bounded(d time.Duration) time.Duration {
+	if d <= 0 || d > opTimeout {
+		return opTimeout
+	}
+	return d
+}
+
+// slots has one place for each connection of a pool. Whoever waits for a place
+// has sent nothing yet, and knows it.
+type slots chan struct{}
+
+func (s slots) take(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s slots) give() { <-s }

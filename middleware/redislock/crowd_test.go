@@ -1,0 +1,131 @@
+package redislock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// However many of a process wait for a key, one of them asks.
+func TestOneContenderPerProcess(t *testing.T) {
+	server := redistest.Start(t)
+	l, peer := open(t, server.Client()), open(t, server.Client())
+	held := acquire(t, peer, "key", lock.Options{})
+	before := server.Commands("evalsha", "eval")
+	start := time.Now()
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			_, err := l.Acquire(t.Context(), "key", lock.Options{Wait: 2 * time.Second})
+			assert.ErrorIs(t, err, lock.ErrBusy)
+		})
+	}
+	all.Wait()
+	took := time.Since(start)
+	after := server.Commands("evalsha", "eval")
+	asked := after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"]
+	// Each contender begins with short pauses; a hundred of them would show.
+	assert.Less(t, asked, int64(150), "in %v", took)
+	require.NoError(t, held.Release(t.Context()))
+}
+
+// Tries that come while none of them has been sent share one round trip.
+func TestTriesShareARoundTrip(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	l, peer := open(t, dial(t, proxy.Addr())), open(t, server.Client())
+	held := acquire(t, peer, "key", lock.Options{})
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+
+	proxy.Delay(50 * time.Millisecond)
+	before := server.Commands("evalsha", "eval")
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			_, err := l.Acquire(t.Context(), "key", lock.Options{})
+			assert.ErrorIs(t, err, lock.ErrBusy)
+		})
+	}
+	all.Wait()
+	after := server.Commands("evalsha", "eval")
+	// The first one's, and that of those who came while it was on its way; a
+	// straggler may make it one more.
+	assert.LessOrEqual(t, after["evalsha"]+after["eval"]-before["evalsha"]-before["eval"], int64(3))
+	require.NoError(t, held.Release(t.Context()))
+}
+
+// The one that asks for all may leave; the others still get an answer, and one
+// of them the lock.
+func TestTryWhoseAskerLeaves(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	l := open(t, dial(t, proxy.Addr()))
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	proxy.Delay(50 * time.Millisecond)
+	for range 10 {
+		asker, leave := context.WithCancelCause(t.Context())
+		gone := fmt.Errorf("gone")
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := l.Acquire(asker, "key", lock.Options{})
+			assert.ErrorIs(t, err, gone)
+		})
+		var granted, busy atomic.Int32
+		for range 20 {
+			all.Go(func() {
+				lease, err := l.Acquire(t.Context(), "key", lock.Options{})
+				if err == nil {
+					granted.Add(1)
+					assert.NoError(t, lease.Release(t.Context()))
+				} else if assert.ErrorIs(t, err, lock.ErrBusy) {
+					busy.Add(1)
+				}
+			})
+		}
+		leave(gone)
+		all.Wait()
+		require.EqualValues(t, 20, granted.Load()+busy.Load())
+	}
+	require.Empty(t, server.Keys("*:lock"))
+}
+
+// A crowd on one key does not keep the holder of another from releasing, with
+// as few connections as there can be.
+func TestL3_CrowdDoesNotStarveRelease(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 2})
+	defer client.Close()
+	l := open(t, client)
+	var all sync.WaitGroup
+	var served, busy atomic.Int32
+	for range 2000 {
+		all.Go(func() {
+			start := time.Now()
+			lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: 2 * time.Second, MaxQueue: 5000})
+			if err != nil {
+				assert.ErrorIs(t, err, lock.ErrBusy)
+				assert.Less(t, time.Since(start), 4*time.Second)
+				busy.Add(1)
+				return
+			}
+			served.Add(1)
+			start = time.Now()
+			assert.NoError(t, lease.Release(context.WithoutCancel(t.Context())))
+			assert.Less(t, time.Since(start), time.Second)
+		})
+	}
+	all.Wait()
+	t.Logf("%d served, %d denied", served.Load(), busy.Load())
+	require.Greater(t, served.Load(), int32(100))
+	require.Empty(t, server.Keys("*:lock"))
+}

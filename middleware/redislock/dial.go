@@ -1,0 +1,42 @@
+package redislock
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// A dialFunc opens a connection: what redis.Options.Dialer is.
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dialQuietly makes a failure to dial show when the connection is first used.
+// Told of it at once, go-redis would write a line to its own log for every
+// request of an outage, and after as many failures as the pool has connections
+// it would refuse to dial for up to a second, which is more than some leases
+// have left.
+func dialQuietly(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return undialled{err}, nil
+		}
+		return conn, nil
+	}
+}
+
+// undialled is a connection that was never there.
+type undialled struct{ err error }
+
+// A dialError is what an undialled connection fails with. It does not unwrap,
+// since go-redis hands on what is inside an error that it meets when it sets up
+// a connection.
+type dialError struct{ error }
+
+func (c undialled) Read([]byte) (int, error)         { return 0, dialError{c.err} }
+func (c undialled) Write([]byte) (int, error)        { return 0, dialError{c.err} }
+func (c undialled) Close() error                     { return nil }
+func (c undialled) LocalAddr() net.Addr              { return nil }
+func (c undialled) RemoteAddr() net.Addr             { return nil }
+func (c undialled) SetDeadline(time.Time) error      { return nil }
+func (c undialled) SetReadDeadline(time.Time) error  { return nil }
+func (c undialled) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,56 @@
+// Package redislock holds leases in Redis, so that one holder of a key excludes
+// those in every other process that shares the server.
+//
+//	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	locks, err := redislock.New(rdb)
+//	if err != nil {
+//		return err
+//	}
+//	defer locks.Close()
+//
+// # How to deploy it
+//
+//   - One Locker for each process. It owns two connection pools, each of the
+//     size that the given client has, and one scheduler for all renewals.
+//   - A single Redis server, version 6.2 or later; EVALSHA, EVAL and the plain
+//     commands in the scripts must be allowed to the user.
+//   - The server MUST NOT evict keys under a TTL: maxmemory-policy noeviction,
+//     or a server of its own. An evicted lock is a lost lease.
+//   - Close the Locker after the HTTP server has been shut down.
+//
+// # What it does
+//
+// redsync is the mutex. The scripts that it runs on the server are ours: an
+// acquire can be repeated when its reply was lost, and brings a fence. A lease
+// is renewed at a third of its TTL. When it can't be renewed its context ends
+// with [lock.ErrLost], before Redis gives the key away, by the monotonic clock
+// and with a hundredth of the TTL for the drift between two clocks.
+//
+// Inside a process callers queue in order of arrival, and only the first of
+// them asks Redis. Between processes a free key goes to whoever asks first:
+// waiters ask every 10 to 500 ms, at random and more rarely the longer they
+// wait.
+//
+// Every operation ends within half a second, a wait for a connection included,
+// whatever the TTL and the options of the given client. What then has no answer
+// is cleaned up in the background, until Redis acknowledges.
+//
+// # Keys
+//
+// All names begin with the prefix, "reqlock:" unless [WithPrefix] says
+// otherwise, and carry the user's key as their hash tag, its braces escaped and
+// hashed beyond 128 bytes: reqlock:{u1:s1}:lock. Every key expires: the lock
+// with its TTL; the fence, which is kept so that a server clock set back does
+// no harm, a minute and one TTL after the last lease; others within 10 s or the
+// TTL, whichever is longer.
+//
+// # What it cannot do
+//
+// A replica that is promoted without having seen an acknowledged write, a
+// server clock that jumps back by more than the minute a fence is kept, a
+// server that restarts without its data, or a holder whose monotonic clock
+// stands still while its machine is suspended, can each let two holders
+// overlap. The fence of the newer one is greater, so a resource that compares
+// fences can refuse the older. Where that is not possible and not acceptable,
+// use a consensus store.
+package redislock

@@ -1,0 +1,27 @@
+-- Re-arms the TTL of a lock that a token holds.
+--
+-- KEYS[1] lock       string: the holder's token; it expires with the lease
+-- KEYS[2] fence      string: the highest fence given out
+-- KEYS[3] interrupt  string: the token of a holder that is asked to stop
+-- ARGV[1] token
+-- ARGV[2] TTL of the lease in ms
+-- ARGV[3] how long to keep the fence in ms
+--
+-- Replies 1   extended
+--         2   extended, and the holder is asked to stop
+--         0   not extended: another token's
+--         -1  not extended: nobody's
+
+local owner = redis.call('GET', KEYS[1])
+if not owner then
+  return -1
+end
+if owner ~= ARGV[1] then
+  return 0
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+if redis.call('GET', KEYS[3]) == ARGV[1] then
+  return 2
+end
+return 1

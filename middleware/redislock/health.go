@@ -1,0 +1,53 @@
+package redislock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// settled is how long the backend must not have failed to count as recovered,
+// so that one that comes and goes is one outage and not a hundred.
+const settled = time.Second
+
+// health turns the results of operations into one event for each outage.
+type health struct {
+	observe lock.Observer
+	down    atomic.Bool // read by every operation, without the mutex
+
+	mu     sync.Mutex
+	since  time.Time // of the first failure
+	failed time.Time // of the newest
+}
+
+// report takes the outcome of an operation that the server should have
+// answered. nil is success.
+func (h *health) report(ctx context.Context, err error) {
+	if err == nil && !h.down.Load() {
+		return
+	}
+	if e := h.change(err); e != nil {
+		h.observe(ctx, e)
+	}
+}
+
+func (h *health) change(err error) lock.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	switch down := h.down.Load(); {
+	case err != nil && !down:
+		h.down.Store(true)
+		h.since, h.failed = now, now
+		return lock.BackendFailed{Err: err}
+	case err != nil:
+		h.failed = now
+	case down && now.Sub(h.failed) >= settled:
+		h.down.Store(false)
+		return lock.BackendRecovered{After: now.Sub(h.since)}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package redislock
+
+import (
+	"errors"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+const defaultPrefix = "reqlock:"
+
+// An Option changes what [New] returns.
+type Option func(*Locker) error
+
+// WithPrefix sets what the names of all keys in Redis begin with; the default
+// is "reqlock:". Services that share a server but no locks need different
+// ones. It must not be empty, since the keys would mix with the application's
+// own, nor contain a brace, since those mark the hash tag.
+func WithPrefix(prefix string) Option {
+	return func(l *Locker) error {
+		if prefix == "" {
+			return errors.New("redislock: WithPrefix: empty prefix")
+		}
+		for _, c := range prefix {
+			if c == '{' || c == '}' {
+				return errors.New("redislock: WithPrefix: prefix has a brace")
+			}
+		}
+		l.prefix = prefix
+		return nil
+	}
+}
+
+// WithObserver sets who is told that a lease was lost and that the server
+// cannot be reached, or can again. The default writes these to [slog.Default]
+// ([lock.LogTo]); an observer of your own replaces it.
+func WithObserver(o lock.Observer) Option {
+	return func(l *Locker) error {
+		if o == nil {
+			return errors.New("redislock: WithObserver: nil observer")
+		}
+		l.observe = o
+		return nil
+	}
+}

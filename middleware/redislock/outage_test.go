@@ -1,0 +1,119 @@
+package redislock_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
+)
+
+// An outage is answered within a second, as what it is, and told of once.
+func TestL23_OutageIsUnavailable(t *testing.T) {
+	outages := []struct {
+		name        string
+		begin, over func(*redistest.Server, *redistest.Proxy)
+	}{
+		{"killed", func(s *redistest.Server, p *redistest.Proxy) { s.Kill() }, func(s *redistest.Server, p *redistest.Proxy) { s.Restart() }},
+		{"stopped", func(s *redistest.Server, p *redistest.Proxy) { s.Pause() }, func(s *redistest.Server, p *redistest.Proxy) { s.Resume() }},
+		{"refused", func(s *redistest.Server, p *redistest.Proxy) { p.Refuse(true); p.CutAll() }, func(s *redistest.Server, p *redistest.Proxy) { p.Refuse(false) }},
+		{"black hole", func(s *redistest.Server, p *redistest.Proxy) { p.BlackHole(true) }, func(s *redistest.Server, p *redistest.Proxy) { p.BlackHole(false) }},
+		{"replies lost", func(s *redistest.Server, p *redistest.Proxy) { p.DropReplies(true) }, func(s *redistest.Server, p *redistest.Proxy) { p.DropReplies(false) }},
+	}
+	for _, outage := range outages {
+		t.Run(outage.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr())
+			seen := new(events)
+			l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.observe))
+			require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+
+			outage.begin(server, proxy)
+			for range 3 { // one after the other
+				start := time.Now()
+				_, err := l.Acquire(t.Context(), "key", lock.Options{})
+				requireUnavailable(t, err, time.Since(start))
+				start = time.Now()
+				_, err = l.Acquire(t.Context(), "key", lock.Options{Wait: time.Minute})
+				requireUnavailable(t, err, time.Since(start))
+			}
+			var all sync.WaitGroup
+			for i := range 50 { // and many at once: those behind the first get its answer
+				all.Go(func() {
+					start := time.Now()
+					_, err := l.Acquire(t.Context(), "key", lock.Options{Wait: time.Duration(i%2) * time.Minute})
+					took := time.Since(start)
+					assert.ErrorIs(t, err, lock.ErrUnavailable)
+					assert.Less(t, took, time.Second)
+				})
+			}
+			all.Wait()
+			assert.Equal(t, 1, count[lock.BackendFailed](seen))
+			assert.Zero(t, count[lock.BackendRecovered](seen))
+
+			outage.over(server, proxy)
+			require.Eventually(t, func() bool {
+				lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: time.Second})
+				if err == nil {
+					require.NoError(t, lease.Release(t.Context()))
+				}
+				return err == nil && count[lock.BackendRecovered](seen) == 1
+			}, patience, 10*time.Millisecond)
+			assert.Equal(t, 1, count[lock.BackendFailed](seen))
+		})
+	}
+}
+
+// What a server says no to is unavailable as well.
+func TestRefusedByTheServer(t *testing.T) {
+	cases := []struct {
+		name   string
+		config []string
+		user   redis.Options
+	}{
+		{"password missing", []string{"requirepass secret"}, redis.Options{}},
+		{"password wrong", []string{"requirepass secret"}, redis.Options{Password: "guess"}},
+		{"no scripts", []string{"user app on nopass ~* +@all -@scripting"}, redis.Options{Username: "app", Password: "any"}},
+		{"out of memory", []string{"maxmemory 1mb", "maxmemory-policy noeviction"}, redis.Options{}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			server := redistest.Start(t) // its own client must get in
+			for _, line := range c.config {
+				configure(t, server.Client(), line)
+			}
+			c.user.Addr = server.Addr()
+			client := redis.NewClient(&c.user)
+			defer client.Close()
+			seen := new(events)
+			l := open(t, client, redislock.WithObserver(seen.observe))
+			for range 3 {
+				start := time.Now()
+				_, err := l.Acquire(t.Context(), "key", lock.Options{})
+				requireUnavailable(t, err, time.Since(start))
+			}
+			assert.Equal(t, 1, count[lock.BackendFailed](seen))
+		})
+	}
+}
+
+// A connection that the server had closed is not an outage.
+func TestCutConnectionsAreNoOutage(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	seen := new(events)
+	l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.observe))
+	for range 20 {
+		lease := acquire(t, l, "key", lock.Options{})
+		proxy.CutAll()
+		require.NoError(t, lease.Release(t.Context()))
+		proxy.CutAll()
+	}
+}

@@ -1,0 +1,142 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/reqlock/reqlock/internal/turn"
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+var errClosed = fmt.Errorf("redislock: %w: %w: the Locker is closed", lock.ErrUnavailable, lock.ErrLost)
+
+// A Locker holds leases on keys in Redis. Make one for each process, with
+// [New]; all of its methods may be called concurrently.
+type Locker struct {
+	prefix  string
+	observe lock.Observer
+	health  *health
+
+	// Two pools to the same server. However many ask, those who hold always
+	// have connections to renew and release with.
+	askClient, holdClient *redis.Client
+	asking                slots // of askClient's pool
+
+	scripts  scripts
+	redsync  *redsync.Redsync
+	turns    turn.Queue[*lease]
+	tries    singleflight.Group
+	renewals *renewals
+	leaves   *leaves
+
+	warming sync.WaitGroup
+	closing sync.Once
+	closed  chan struct{}
+}
+
+var _ lock.Locker = (*Locker)(nil)
+
+// New returns a Locker on the server that client talks to. It reads the options
+// of client and makes clients of its own from them; client itself is not used
+// and stays yours to close. New waits for nothing: a server that cannot be
+// reached shows as [lock.ErrUnavailable] when a key is acquired.
+//
+// client is a *redis.Client. Another UniversalClient is an error, and so is a
+// bad option; all problems are reported at once.
+func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
+	l := &Locker{prefix: defaultPrefix, observe: lock.LogTo(nil), closed: make(chan struct{})}
+	var errs []error
+	single, ok := client.(*redis.Client)
+	switch {
+	case !ok:
+		errs = append(errs, fmt.Errorf("redislock: client of type %T: must be a *redis.Client", client))
+	case single == nil:
+		errs = append(errs, errors.New("redislock: client is nil"))
+	}
+	for i, o := range opts {
+		if o == nil {
+			errs = append(errs, fmt.Errorf("redislock: option %d is nil", i))
+		} else if err := o(l); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	l.askClient, l.holdClient = derive(single), derive(single)
+	l.asking = make(slots, l.askClient.Options().PoolSize)
+	l.health = &health{observe: l.observe}
+	l.redsync = redsync.New(pool{})
+	l.renewals = newRenewals()
+	l.leaves = &leaves{locker: l}
+	l.scripts.init()
+	for _, c := range []*redis.Client{l.askClient, l.holdClient} {
+		l.warming.Go(func() { warm(c) })
+	}
+	return l, nil
+}
+
+// warm opens a connection ahead of the first request, whose lease may be too
+// short for that. A failure is none: whoever needs the server will find out.
+func warm(client *redis.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+	defer cancel()
+	client.Ping(ctx)
+}
+
+// Interrupt asks the holder of key to stop: see [lock.Locker]. A holder in this
+// process is told at once, one in another at its next renewal, which is at most
+// a third of its TTL away.
+func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
+	if key == "" {
+		return false, errors.New("redislock: empty key")
+	}
+	if s, ok := l.turns.Head(key); ok && l.renewals.interrupt(s) {
+		return true, nil
+	}
+	n := namesOf(l.prefix, key)
+	bounded, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	held, err := l.scripts.interrupt.run(bounded, l.holdClient, n.lock, n.interrupt)
+	if err != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	l.health.report(ctx, err)
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return held == int64(1), nil
+}
+
+// Close ends everything that the Locker does, and closes its connections. Call
+// it when no guarded handler runs any more, that is after http.Server.Shutdown.
+// A lease that is still held ends with [lock.ErrLost], and its key becomes free
+// when its TTL has passed; who waits or comes later gets [lock.ErrUnavailable].
+// Close takes about half a second at most, and calls after the first do
+// nothing.
+func (l *Locker) Close() error {
+	var err error
+	l.closing.Do(func() {
+		close(l.closed)
+		l.renewals.close()
+		l.leaves.close()
+		l.warming.Wait()
+		err = errors.Join(l.askClient.Close(), l.holdClient.Close())
+	})
+	return err
+}
+
+func (l *Locker) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,291 @@
+package redislock
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// maxExtending is how many extensions are under way at once. Together with the
+// releases they share the pool of holdClient, and must not fill it.
+const maxExtending = 4
+
+// renewals keeps the leases of a Locker alive: one goroutine for all of them,
+// woken by the lease that is due next, and a few more while something is being
+// sent. It also ends a lease that could not be renewed in time, by the
+// monotonic clock, whatever its extension is doing.
+type renewals struct {
+	mu       sync.Mutex
+	due      dueHeap
+	ready    []*lease // to be extended, the oldest first
+	sending  int      // goroutines that work on ready
+	closed   bool
+	wake     chan struct{}
+	finished sync.WaitGroup
+}
+
+// renewal is the part of a lease that the scheduler looks after; its mutex
+// guards it once the lease has been added.
+type renewal struct {
+	index     int           // in the heap, 1 for the first; 0: not there
+	due       time.Time     // when to look at it next
+	until     time.Time     // the lease is trusted until then
+	extending chan struct{} // closed when the extension on its way has ended
+	queued    bool          // it is in ready
+	lost      error
+}
+
+func newRenewals() *renewals {
+	r := &renewals{wake: make(chan struct{}, 1)}
+	r.finished.Go(r.run)
+	return r
+}
+
+// add takes a lease that has just been granted. false: it is too late, the
+// Locker is closed.
+func (r *renewals) add(s *lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		s.lost = errClosed
+		return false
+	}
+	s.due = s.until.Add(-validFor(s.ttl)).Add(s.ttl / 3)
+	heap.Push(&r.due, s)
+	if s.index == 1 {
+		r.poke()
+	}
+	return true
+}
+
+// remove takes a lease out that is to be released, waits for an extension that
+// is on its way (that takes opTimeout at most) and says how the lease stands.
+func (r *renewals) remove(s *lease) (until time.Time, lost error) {
+	r.mu.Lock()
+	r.drop(s)
+	extending := s.extending
+	r.mu.Unlock()
+	if extending != nil {
+		<-extending
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.lost == nil && !time.Now().Before(s.until) {
+		s.lost = lock.ErrExpired
+	}
+	return s.until, s.lost
+}
+
+// interrupt tells the holder of s to stop, and says whether there is one.
+func (r *renewals) interrupt(s *lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.index == 0 {
+		return false
+	}
+	s.cancel(lock.ErrInterrupted)
+	return true
+}
+
+func (r *renewals) drop(s *lease) {
+	if s.index != 0 {
+		heap.Remove(&r.due, s.index-1)
+	}
+}
+
+// postpone sets when to look at the lease next.
+func (r *renewals) postpone(s *lease, due time.Time) {
+	s.due = due
+	heap.Fix(&r.due, s.index-1)
+}
+
+func (r *renewals) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *renewals) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-r.wake:
+		}
+		expired, next, closed := r.look(time.Now())
+		for _, s := range expired {
+			s.lose(s.lost)
+		}
+		if closed {
+			return
+		}
+		timer.Reset(next)
+	}
+}
+
+// look goes through the leases that are due and returns those that have run
+// out, and how long there is nothing to do.
+func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, closed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.due) > 0 && (r.closed || !now.Before(r.due[0].due)) {
+		s := r.due[0]
+		switch {
+		case r.closed:
+			s.lost = errClosed
+		case !now.Before(s.until):
+			s.lost = lock.ErrExpired
+		default:
+			if !s.queued && s.extending == nil {
+				s.queued = true
+				r.ready = append(r.ready, s)
+			}
+			r.postpone(s, s.until)
+			continue
+		}
+		r.drop(s)
+		expired = append(expired, s)
+	}
+	for r.sending < min(len(r.ready), maxExtending) {
+		r.sending++
+		r.finished.Go(r.send)
+	}
+	if len(r.due) == 0 {
+		return expired, math.MaxInt64, r.closed
+	}
+	return expired, r.due[0].due.Sub(now), r.closed
+}
+
+// send extends what is ready, until nothing is.
+func (r *renewals) send() {
+	for {
+		s := r.take()
+		if s == nil {
+			return
+		}
+		var start time.Time
+		q := &question{parent: s.ctx, lease: s, op: extend}
+		_ = q.put(func(ctx context.Context) error {
+			start = time.Now()
+			ctx, cancel := context.WithTimeout(ctx, opTimeout)
+			defer cancel()
+			_, err := s.mutex.ExtendContext(ctx)
+			return err
+		})
+		r.extended(s, start, q.answer)
+	}
+}
+
+func (r *renewals) take() *lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.ready) > 0 {
+		s := r.ready[0]
+		r.ready[0] = nil
+		r.ready = r.ready[1:]
+		s.queued = false
+		if s.index != 0 {
+			s.extending = make(chan struct{})
+			return s
+		}
+	}
+	r.ready = nil
+	r.sending--
+	return nil
+}
+
+func (r *renewals) extended(s *lease, start time.Time, a answer) {
+	if err := r.note(s, start, a); err != nil {
+		s.lose(err)
+	} else if a == asked {
+		s.cancel(lock.ErrInterrupted)
+	}
+}
+
+// note writes down what became of an extension sent at start, and returns why
+// the lease is lost, if it is lost by it.
+func (r *renewals) note(s *lease, start time.Time, a answer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(s.extending)
+	s.extending = nil
+	valid := time.Now().Before(s.until)
+	switch a {
+	case yes, asked:
+		if s.lost == nil && valid {
+			s.until = start.Add(validFor(s.ttl))
+		}
+	case others, nobodys:
+		if s.lost == nil {
+			s.lost = lock.ErrExpired
+			if a == others && valid {
+				s.lost = lock.ErrStolen
+			}
+		}
+	}
+	if s.index == 0 {
+		return nil // released meanwhile, or run out: somebody else deals with it
+	}
+	switch {
+	case s.lost != nil:
+		r.drop(s)
+		return s.lost
+	case a == yes || a == asked:
+		r.postpone(s, start.Add(s.ttl/3))
+	default:
+		// Not known, or refused: again soon, until the lease runs out.
+		r.postpone(s, minTime(time.Now().Add(jitter(min(s.ttl/10, opTimeout))), s.until))
+	}
+	r.poke()
+	return nil
+}
+
+// close ends all leases and waits until nothing is running any more.
+func (r *renewals) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.poke()
+	r.finished.Wait()
+}
+
+// validFor is how long a lease is trusted, from before its question was sent.
+func validFor(ttl time.Duration) time.Duration {
+	return ttl - time.Duration(float64(ttl)*drift)
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// dueHeap has the lease that is due next at the front.
+type dueHeap []*lease
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
+}
+func (h *dueHeap) Push(x any) {
+	s := x.(*lease)
+	*h = append(*h, s)
+	s.index = len(*h)
+}
+func (h *dueHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	s.index = 0
+	return s
+}

@@ -1,0 +1,151 @@
+package redislock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
+)
+
+func TestL6_LostLeaseEndsItsContextBeforeRedisDoes(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	seen := new(events)
+	l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.observe))
+	lease := acquire(t, l, "key", lock.Options{TTL: time.Second})
+	proxy.BlackHole(true)
+	require.ErrorIs(t, awaitEnd(t, lease), lock.ErrExpired)
+	// Nobody can have had the key yet: the lock is still there, or has gone
+	// within the time it took to look.
+	left := server.Client().PTTL(t.Context(), lockKey("key")).Val()
+	assert.Greater(t, left, time.Duration(-3), "the key")
+	require.ErrorIs(t, lease.Release(t.Context()), lock.ErrExpired)
+	assert.Equal(t, 1, count[lock.Lost](seen))
+	proxy.BlackHole(false)
+}
+
+func TestL12_RenewalOutlivesTransientErrors(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	l := open(t, dial(t, proxy.Addr()))
+	ttl := 3 * time.Second
+	lease := acquire(t, l, "key", lock.Options{TTL: ttl})
+	monitor := server.Monitor(t)
+	renewed := func() int { return len(monitor.Calls().TopLevel().Named("evalsha", "eval")) }
+	for range 2 {
+		proxy.Refuse(true) // when the next renewal is due, for less than the lease has left
+		proxy.CutAll()
+		refused := time.NewTimer(ttl / 3)
+		<-refused.C
+		proxy.Refuse(false)
+		before := renewed()
+		require.Eventually(t, func() bool { return renewed() > before }, patience, time.Millisecond)
+	}
+	require.NoError(t, lease.Context().Err())
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+func TestL11_RenewalStopsBeforeRelease(t *testing.T) {
+	server := redistest.Start(t)
+	l := open(t, server.Client())
+	monitor := server.Monitor(t)
+	ttl := 300 * time.Millisecond
+	for i := range 50 { // released at any moment around the first renewal
+		lease := acquire(t, l, "key", lock.Options{TTL: ttl})
+		hold := time.NewTimer(ttl/3 - 5*time.Millisecond + time.Duration(i)*200*time.Microsecond)
+		<-hold.C
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	ended, extended := map[string]bool{}, 0
+	for _, call := range monitor.Stop().TopLevel().Named("evalsha", "eval") {
+		keys := call.Args[2]
+		token := call.Args[len(call.Args)-2] // of a leave: token, dead
+		if keys == "3" {
+			token = call.Args[len(call.Args)-3] // of an acquire or an extend: token, TTL, fence
+			require.False(t, ended[token], "asked for after its release")
+			extended++
+		} else {
+			ended[token] = true
+		}
+	}
+	require.Len(t, ended, 50)
+	require.Greater(t, extended, 50, "some were renewed")
+	require.Zero(t, server.Client().Exists(t.Context(), lockKey("key")).Val())
+}
+
+func TestManyLeasesAreRenewed(t *testing.T) {
+	server := redistest.Start(t)
+	l := open(t, server.Client())
+	leases := make([]lock.Lease, 1000)
+	for i := range leases {
+		leases[i] = acquire(t, l, fmt.Sprint("key", i), lock.Options{TTL: 2 * time.Second})
+	}
+	for held := time.NewTimer(5 * time.Second); ; {
+		select {
+		case <-held.C:
+			for _, lease := range leases {
+				require.NoError(t, lease.Context().Err(), lease.Key())
+				require.NoError(t, lease.Release(t.Context()))
+			}
+			require.Empty(t, server.Keys("*:lock"))
+			return
+		case <-leases[0].Context().Done():
+			require.NoError(t, context.Cause(leases[0].Context()))
+		}
+	}
+}
+
+// A lease that lasts shorter than the bound of an operation is renewed, over a
+// link that takes a good part of it.
+func TestShortTTLOverASlowLink(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	proxy.Delay(25 * time.Millisecond)
+	l := open(t, dial(t, proxy.Addr()))
+	lease := acquire(t, l, "key", lock.Options{TTL: 450 * time.Millisecond})
+	held := time.NewTimer(time.Second)
+	select {
+	case <-held.C:
+	case <-lease.Context().Done():
+		require.NoError(t, context.Cause(lease.Context()))
+	}
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+func TestInterruptReachesAnotherProcess(t *testing.T) {
+	server := redistest.Start(t)
+	l, peer := open(t, server.Client()), open(t, server.Client())
+	ctx := t.Context()
+	held, err := peer.Interrupt(ctx, "key")
+	require.NoError(t, err)
+	require.False(t, held)
+
+	ttl := 900 * time.Millisecond
+	lease := acquire(t, l, "key", lock.Options{TTL: ttl})
+	start := time.Now()
+	held, err = peer.Interrupt(ctx, "key")
+	require.NoError(t, err)
+	require.True(t, held)
+	require.ErrorIs(t, awaitEnd(t, lease), lock.ErrInterrupted)
+	assert.Less(t, time.Since(start), ttl)
+	_, err = peer.Acquire(ctx, "key", lock.Options{})
+	require.ErrorIs(t, err, lock.ErrBusy, "the holder has not released it yet")
+	require.NoError(t, lease.Release(ctx))
+
+	// The mark was for that holder, not for the next one.
+	next := acquire(t, l, "key", lock.Options{TTL: ttl})
+	renewed := time.NewTimer(ttl)
+	select {
+	case <-renewed.C:
+	case <-next.Context().Done():
+		require.NoError(t, context.Cause(next.Context()))
+	}
+	require.NoError(t, next.Release(ctx))
+}

@@ -1,0 +1,71 @@
+package redislock
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed acquire.lua
+	acquireLua string
+	//go:embed extend.lua
+	extendLua string
+	//go:embed leave.lua
+	leaveLua string
+	//go:embed interrupt.lua
+	interruptLua string
+)
+
+// scripts are those of one Locker. keys is how many of the arguments are keys.
+type scripts struct{ acquire, extend, leave, interrupt script }
+
+func (s *scripts) init() {
+	s.acquire.init(acquireLua, 3)
+	s.extend.init(extendLua, 3)
+	s.leave.init(leaveLua, 2)
+	s.interrupt.init(interruptLua, 2)
+}
+
+// A script is run by its hash once the server knows it, and sent whole where it
+// does not: a flushed script cache is one more round trip and no error. It does
+// what redis.Script does without a wasted first round trip, and with half of
+// the allocations, on the path of every request.
+type script struct {
+	source, hash any // strings, boxed once
+	keys         any // an int
+	known        atomic.Bool
+}
+
+func (s *script) init(source string, keys int) {
+	sum := sha1.Sum([]byte(source))
+	s.source, s.hash, s.keys = source, hex.EncodeToString(sum[:]), keys
+}
+
+func (s *script) run(ctx context.Context, client *redis.Client, keysAndArgs ...any) (any, error) {
+	if s.known.Load() {
+		reply, err := s.send(ctx, client, "evalsha", s.hash, keysAndArgs)
+		if !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			return reply, err
+		}
+	}
+	reply, err := s.send(ctx, client, "eval", s.source, keysAndArgs)
+	if err == nil {
+		s.known.Store(true)
+	}
+	return reply, err
+}
+
+func (s *script) send(ctx context.Context, client *redis.Client, name, body any, keysAndArgs []any) (any, error) {
+	args := make([]any, 0, 3+len(keysAndArgs))
+	args = append(append(args, name, body, s.keys), keysAndArgs...)
+	cmd := redis.NewCmd(ctx, args...)
+	if err := client.Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
