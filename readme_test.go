@@ -1,0 +1,80 @@
+package reqlock_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/ginlock"
+	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/keyfuncs"
+	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
+)
+
+// The functions below are the README's code, to the letter: TestReadme sees to
+// that, and the compiler to the rest.
+
+func open(use func(lock.Locker)) error {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	locks, err := redislock.New(rdb)
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	use(locks)
+	return nil
+}
+
+func netHTTP(mux *http.ServeMux, locks lock.Locker, chat http.Handler) {
+	key := keyfuncs.Join(keyfuncs.Header("X-User-ID"), keyfuncs.PathValue("session"))
+	guard := httplock.New(locks, key, middleware.WithWait(3*time.Second))
+	mux.Handle("POST /sessions/{session}/messages", guard(chat))
+}
+
+func inGin(router *gin.Engine, locks lock.Locker, authenticate, chat gin.HandlerFunc) {
+	key := keyfuncs.Join(ginlock.Value("user"), keyfuncs.PathValue("session"))
+	chats := router.Group("/sessions/:session", authenticate)
+	chats.Use(ginlock.New(locks, key, middleware.WithWait(3*time.Second)))
+	chats.POST("/messages", chat)
+}
+
+func fenced(r *http.Request, order string, store interface {
+	Save(ctx context.Context, order string, fence uint64) error
+}) error {
+	lease, _ := lock.From(r.Context())
+	err := store.Save(r.Context(), order, lease.Fence()) // refuses a fence below one it has seen
+	return err
+}
+
+var _ = []any{open, netHTTP, inGin, fenced}
+
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	source, err := os.ReadFile("readme_test.go")
+	require.NoError(t, err)
+	compiled := strings.ReplaceAll(string(source), "\n\t", "\n")
+
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	require.Len(t, blocks, 4)
+	for _, block := range blocks {
+		assert.Contains(t, compiled, "\n"+block[1], "the README's code is not what is compiled here")
+	}
+
+	// Every file that it points to is there.
+	for _, link := range regexp.MustCompile(`\]\(([^):#]+)\)`).FindAllStringSubmatch(string(readme), -1) {
+		_, err := os.Stat(link[1])
+		assert.NoError(t, err)
+	}
+}
