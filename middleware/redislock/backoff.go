@@ -18,14 +18,18 @@ const (
 type backoff struct{ next time.Duration }
 
 // pause returns how long to sleep. left is what the holder's lease has left:
-// to sleep past it would add to the time that a dead holder costs.
+// to sleep past it would add to the time that a dead holder costs. A key that
+// somebody else has set never expires, and has nothing left.
 func (b *backoff) pause(left time.Duration) time.Duration {
 	if b.next == 0 {
 		b.next = firstPoll
 	}
 	d := jitter(b.next)
 	b.next = min(b.next*3/2, lastPoll)
-	return max(time.Millisecond, min(d, left+2*time.Millisecond))
+	if left >= 0 {
+		d = min(d, left+2*time.Millisecond)
+	}
+	return d
 }
 
 // jitter returns something between a half of d and d.

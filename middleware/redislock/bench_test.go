@@ -1,25 +1,31 @@
 package redislock_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/reqlock/reqlock/httplock"
 	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// BenchmarkUncontended acquires and releases one free key after the other, here
-// and with redsync alone, which gives no fence and renews nothing. Besides time
-// and allocations it reports the commands that a client sent for each pair.
+// BenchmarkUncontended acquires and releases a free key again and again, here,
+// in a guard, and with redsync alone, which gives no fence and renews nothing.
+// Besides time and allocations it reports the commands that a client sent for
+// each pair.
 func BenchmarkUncontended(b *testing.B) {
 	b.Run("redislock", func(b *testing.B) {
 		server := redistest.Start(b)
 		l := open(b, server.Client())
 		measure(b, server, []string{"evalsha", "eval"}, func() {
-			lease, err := l.Acquire(b.Context(), "key", lock.Options{})
+			lease, err := l.Acquire(b.Context(), "key", lock.Options{Wait: time.Second})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -27,6 +33,15 @@ func BenchmarkUncontended(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
+	})
+	b.Run("guard", func(b *testing.B) { // a whole request, but for its handler
+		server := redistest.Start(b)
+		guard := httplock.New(open(b, server.Client()), keyfuncs.Header("X-User-ID"))
+		handler := guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set("X-User-ID", "key")
+		w := httptest.NewRecorder()
+		measure(b, server, []string{"evalsha", "eval"}, func() { handler.ServeHTTP(w, r) })
 	})
 	b.Run("redsync", func(b *testing.B) {
 		server := redistest.Start(b)

@@ -39,6 +39,19 @@ func TestOneContenderPerProcess(t *testing.T) {
 	require.NoError(t, held.Release(t.Context()))
 }
 
+// A lock that never expires is not one of ours; it does not make a waiter ask
+// without a pause.
+func TestForeignKeyWithoutTTL(t *testing.T) {
+	server := redistest.Start(t)
+	l := open(t, server.Client())
+	require.NoError(t, server.Client().Set(t.Context(), lockKey("key"), "whose?", 0).Err())
+	before := server.Commands("evalsha", "eval")
+	_, err := l.Acquire(t.Context(), "key", lock.Options{Wait: time.Second})
+	require.ErrorIs(t, err, lock.ErrBusy)
+	after := server.Commands("evalsha", "eval")
+	assert.Less(t, after["evalsha"]+after["eval"]-before["evalsha"]-before["eval"], int64(30))
+}
+
 // Tries that come while none of them has been sent share one round trip.
 func TestTriesShareARoundTrip(t *testing.T) {
 	server := redistest.Start(t)
@@ -62,6 +75,30 @@ func TestTriesShareARoundTrip(t *testing.T) {
 	// straggler may make it one more.
 	assert.LessOrEqual(t, after["evalsha"]+after["eval"]-before["evalsha"]-before["eval"], int64(3))
 	require.NoError(t, held.Release(t.Context()))
+}
+
+// An answer that was on its way before a try began may be older than the try: it
+// must not be taken for the try's own.
+func TestTryDoesNotShareAnOldAnswer(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	l, peer := open(t, dial(t, proxy.Addr())), open(t, server.Client())
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	held := acquire(t, peer, "key", lock.Options{})
+	proxy.Delay(50 * time.Millisecond)
+	monitor := server.Monitor(t)
+
+	old := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(t.Context(), "key", lock.Options{})
+		old <- err
+	}()
+	require.Eventually(t, func() bool { return len(monitor.Calls().TopLevel()) > 0 }, patience, time.Millisecond)
+	require.NoError(t, held.Release(t.Context()))
+	lease, err := l.Acquire(t.Context(), "key", lock.Options{})
+	require.NoError(t, err, "it was free before this try began")
+	require.NoError(t, lease.Release(t.Context()))
+	require.ErrorIs(t, <-old, lock.ErrBusy)
 }
 
 // The one that asks for all may leave; the others still get an answer, and one

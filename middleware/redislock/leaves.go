@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// firstLeave is the pause after the first attempt that failed.
+const firstLeave = 100 * time.Millisecond
+
 // maxLeaves bounds what is remembered through a long outage. What is dropped
 // beyond it costs the key's next holder a wait until the TTL has passed.
 const maxLeaves = 10_000
@@ -47,7 +50,7 @@ func (l *leaves) add(s *lease) {
 }
 
 func (l *leaves) run() {
-	pauses := backoff{next: 10 * firstPoll}
+	pauses := backoff{next: firstLeave}
 	for {
 		next, ok := l.first()
 		if !ok {
@@ -56,10 +59,10 @@ func (l *leaves) run() {
 		err := l.leave(next)
 		if err == nil || time.Now().After(next.until) {
 			l.forget()
-			pauses = backoff{next: 10 * firstPoll}
+			pauses = backoff{next: firstLeave}
 			continue
 		}
-		if l.locker.sleep(context.Background(), pauses.pause(time.Hour)) != nil {
+		if l.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
 			return // closed
 		}
 	}

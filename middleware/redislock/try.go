@@ -63,7 +63,7 @@ func (l *Locker) try(ctx context.Context, s *lease) error {
 		if head.failed != nil {
 			return head.failed
 		}
-		if head.granted || !head.try {
+		if !head.try || head.granted { // a waiter's granted may be changing
 			return l.busy(s.key)
 		}
 		// It was a try as well, its answer was no, and it is about to leave.

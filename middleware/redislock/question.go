@@ -73,7 +73,9 @@ func (q *question) put(do func(context.Context) error) (err error) {
 			break
 		}
 	}
-	q.lease.locker.health.report(q, q.err)
+	if !errors.Is(q.err, errClosed) {
+		q.lease.locker.health.report(q, q.err)
+	}
 	return err
 }
 
