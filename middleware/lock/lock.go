@@ -62,8 +62,9 @@ type Options struct {
 	Wait time.Duration
 
 	// MaxQueue is how many callers of one process may wait for one key; one
-	// more gets ErrQueueFull at once. 0: DefaultMaxQueue. It means nothing
-	// where Wait is 0.
+	// more gets ErrQueueFull at once. The caller that is next, and asks the
+	// backend for a key which another process holds, does not count. 0:
+	// DefaultMaxQueue. It means nothing where Wait is 0.
 	MaxQueue int
 }
 

@@ -123,20 +123,24 @@ func cancelAnyMoment(t *testing.T, f Fixture) {
 }
 
 func cancelWhenGranted(t *testing.T, f Fixture) {
-	for range 150 {
+	delay := time.Microsecond // closes in on how long it takes until the turn comes
+	for range 200 {
 		lease := hold(t, f.Locker, "key", longTTL)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		leaver := enqueue(ctx, t, f.Locker, "key", 1)
 		stayer := enqueue(t.Context(), t, f.Locker, "key", 2)
 		released := make(chan error, 1)
 		go func() { released <- lease.Release(t.Context()) }()
+		spin(delay/2 + rand.N(delay+1))
 		cancel(errGone)
 		require.NoError(t, <-released)
 		a := await(t, leaver, patience, "the answer to a cancelled waiter")
 		if a.err == nil {
 			release(t, a.lease)
+			delay -= delay / 8
 		} else {
 			requireDenied(t, a.lease, a.err, errGone)
+			delay += delay/8 + time.Microsecond
 		}
 		a = await(t, stayer, patience, "the turn of the waiter behind")
 		require.NoError(t, a.err)

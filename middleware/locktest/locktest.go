@@ -20,10 +20,10 @@ type Fixture struct {
 	// were given out. nil: leases cannot be lost.
 	Lose func(key string)
 
-	// Break makes the backend unreachable for Locker and Peer until Heal is
-	// called; a backend that swallows what it is sent finds more than one that
-	// refuses connections. Heal may be called more than once. Both nil: there
-	// is no backend.
+	// Break makes the backend unreachable for Locker, and for Peer or not,
+	// until Heal is called; a backend that swallows what it is sent finds more
+	// than one that refuses connections. Heal may be called more than once.
+	// Both nil: there is no backend.
 	Break, Heal func()
 }
 
