@@ -98,10 +98,7 @@ func (s *lease) answer(err error) {
 // ask asks for the lock, within little more than opTimeout. Where that sets
 // s.granted it is ours; left is what another holder's lease has left.
 func (l *Locker) ask(ctx context.Context, s *lease) (left time.Duration, err error) {
-	s.mutex = l.redsync.NewMutex(s.names.lock,
-		redsync.WithExpiry(s.ttl),
-		redsync.WithTimeoutFactor(float64(opTimeout)/float64(s.ttl)),
-		redsync.WithGenValueFunc(func() (string, error) { return s.token, nil }))
+	s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
 	q := &question{parent: ctx, lease: s, op: acquire}
 	late := q.put(s.mutex.TryLockContext)
 	s.dirty = s.dirty || q.lost
@@ -120,6 +117,15 @@ func (l *Locker) ask(ctx context.Context, s *lease) (left time.Duration, err err
 		l.leaves.add(s)
 	}
 	return 0, unavailable(q.err)
+}
+
+// mutexOptions are redsync's for the mutex of a lease, as one.
+type mutexOptions struct{ *lease }
+
+func (o mutexOptions) Apply(m *redsync.Mutex) {
+	redsync.WithExpiry(o.ttl).Apply(m)
+	redsync.WithTimeoutFactor(float64(opTimeout) / float64(o.ttl)).Apply(m)
+	redsync.WithGenValueFunc(func() (string, error) { return o.token, nil }).Apply(m)
 }
 
 // hold makes a lease of what Redis granted.

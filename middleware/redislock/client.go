@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// opTimeout bounds every operation on Redis: waiting for a connection, dialling
-// and the command together. It has nothing to do with any TTL: a TTL is about
-// crashes, this is about a caller who must be answered.
+// opTimeout bounds every operation on Redis: dialling and the command together,
+// and before that, the wait for a connection. It has nothing to do with any TTL:
+// a TTL is about crashes, this is about a caller who must be answered.
 const opTimeout = 500 * time.Millisecond
 
 // derive returns a client of our own to the same server. What the user's client

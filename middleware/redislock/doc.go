@@ -31,9 +31,10 @@
 // waiters ask every 10 to 500 ms, at random and more rarely the longer they
 // wait.
 //
-// Every operation ends within half a second, a wait for a connection included,
-// whatever the TTL and the options of the given client. What then has no answer
-// is cleaned up in the background, until Redis acknowledges.
+// Every operation ends within half a second, and a second at most where it has
+// to wait for a connection as well, whatever the TTL and the options of the
+// given client. What then has no answer is cleaned up in the background, until
+// Redis acknowledges.
 //
 // # Keys
 //

@@ -17,14 +17,15 @@ type names struct{ lock, fence, dead, interrupt string }
 // with the user's key and has no braces of its own: see tag.
 func namesOf(prefix, key string) names {
 	const suffixes = ":lock:fence:dead:interrupt"
-	base := prefix + "{" + tag(key) + "}"
+	tag := tag(key)
 	// One string that all four are cut from: a lock needs them on every request.
 	var b strings.Builder
-	b.Grow(4*len(base) + len(suffixes))
+	b.Grow(4*(len(prefix)+len("{}")+len(tag)) + len(suffixes))
 	cut := func(suffix string) string {
 		from := b.Len()
-		b.WriteString(base)
-		b.WriteString(suffix)
+		for _, s := range [...]string{prefix, "{", tag, "}", suffix} {
+			b.WriteString(s)
+		}
 		return b.String()[from:]
 	}
 	return names{lock: cut(":lock"), fence: cut(":fence"), dead: cut(":dead"), interrupt: cut(":interrupt")}

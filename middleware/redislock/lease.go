@@ -93,8 +93,6 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	valid := time.Now().Before(until)
 	q := &question{parent: ctx, lease: s, op: leave}
 	_ = q.put(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, opTimeout)
-		defer cancel()
 		_, err := s.mutex.UnlockContext(ctx)
 		return err
 	})

@@ -34,14 +34,18 @@ const (
 
 // A question is one operation of redsync's, the context that it runs with, and
 // the Conn that it runs on. As a context it carries the values of its parent but
-// neither its end nor its deadline: an operation that has been sent is seen
-// through, whoever has stopped waiting. As a Conn it is no connection: go-redis
-// has those.
+// not its end: an operation that has been sent is seen through, whoever has
+// stopped waiting. It has a deadline of its own, which go-redis sets on the
+// socket, and no Done: that saves a timer for each operation, and the waits that
+// go-redis does outside of the socket are bounded by its options, see derive.
+// As a Conn it is no connection: go-redis has those.
 type question struct {
 	parent context.Context
 	lease  *lease
 	op     operation
-	ctx    context.Context // what redsync made of it, with its own deadline
+	ctx    context.Context // what redsync made of it
+
+	deadline time.Time // of the attempt under way
 
 	answer answer
 	fence  uint64        // of yes, to acquire
@@ -65,7 +69,7 @@ const (
 func (q *question) put(do func(context.Context) error) (err error) {
 	start := time.Now()
 	for range 2 {
-		q.answer, q.err = unknown, nil
+		q.answer, q.err, q.deadline = unknown, nil, time.Now().Add(opTimeout)
 		err = do(q)
 		q.lost = q.lost || q.answer == unknown
 		inTime := q.answer != yes || err == nil
@@ -84,7 +88,7 @@ func (a answer) given() bool { return a != unknown && a != unsent && a != refuse
 
 type questionKey struct{}
 
-func (q *question) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (q *question) Deadline() (time.Time, bool) { return q.deadline, true }
 func (q *question) Done() <-chan struct{}       { return nil }
 func (q *question) Err() error                  { return nil }
 func (q *question) Value(key any) any {

@@ -173,8 +173,6 @@ func (r *renewals) send() {
 		q := &question{parent: s.ctx, lease: s, op: extend}
 		_ = q.put(func(ctx context.Context) error {
 			start = time.Now()
-			ctx, cancel := context.WithTimeout(ctx, opTimeout)
-			defer cancel()
 			_, err := s.mutex.ExtendContext(ctx)
 			return err
 		})
