@@ -14,10 +14,10 @@ import (
 // Acquire holds key: see [lock.Locker].
 func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
 	if key == "" {
-		return nil, errors.New("redislock: empty key")
+		return nil, errors.New("redislock: acquire: the key is empty")
 	}
 	if err := o.Check(); err != nil {
-		return nil, fmt.Errorf("redislock: %w", err)
+		return nil, fmt.Errorf("redislock: acquire: %w", err)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -45,19 +45,21 @@ func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lea
 		if err != nil {
 			return nil, s.fail(err)
 		}
+		s.announce(nil)
 		if s.granted {
 			return l.hold(ctx, s)
 		}
 		rest := time.Until(deadline)
 		if rest <= 0 {
-			turn.Pass()
+			s.giveUp()
 			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1}
 		}
-		if err := l.sleep(ctx, min(pauses.pause(left), rest)); err != nil {
-			if errors.Is(err, lock.ErrUnavailable) {
-				return nil, s.fail(err)
-			}
-			turn.Pass()
+		err = l.sleep(ctx, min(pauses.pause(left), rest))
+		switch {
+		case errors.Is(err, errClosed):
+			return nil, s.fail(err)
+		case err != nil:
+			s.giveUp()
 			return nil, err
 		}
 	}
@@ -76,47 +78,55 @@ func (l *Locker) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fail ends the turn of a caller that got no answer. Those who wait behind it
-// get its failure: they would find out the same, one after the other, and the
-// last of them after its whole wait.
+// giveUp ends the turn of a caller that has not got the lock.
+func (s *lease) giveUp() {
+	if s.uncertain {
+		s.locker.cleanup.add(s)
+	}
+	s.turn.Pass()
+}
+
+// fail ends the turn of a caller that got no reply. Those who wait behind it get
+// its failure: they would find out the same, one after the other, and the last
+// of them after its whole wait.
 func (s *lease) fail(err error) error {
+	if s.uncertain {
+		s.locker.cleanup.add(s)
+	}
 	s.turn.Fail(err)
-	s.answer(err)
+	s.announce(err)
 	return err
 }
 
-// answer lets go those who wait for the first answer to this caller.
-func (s *lease) answer(err error) {
+// announce lets go those who wait for the first reply to this caller.
+func (s *lease) announce(err error) {
 	select {
-	case <-s.answered:
+	case <-s.announced:
 	default:
 		s.failed = err
-		close(s.answered)
+		close(s.announced)
 	}
 }
 
-// ask asks for the lock, within little more than opTimeout. Where that sets
-// s.granted it is ours; left is what another holder's lease has left.
+// ask asks for the lock, within opTimeout. Where that sets s.granted it is ours;
+// left is what another holder's lease has left.
 func (l *Locker) ask(ctx context.Context, s *lease) (left time.Duration, err error) {
 	s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
-	q := &question{parent: ctx, lease: s, op: acquire}
-	late := q.put(s.mutex.TryLockContext)
-	s.dirty = s.dirty || q.lost
+	c := &call{parent: ctx, lease: s, op: acquire}
+	err = c.do(s.mutex.TryLockContext)
+	s.uncertain = s.uncertain || c.uncertain
 	switch {
-	case q.answer == yes && late == nil:
-		s.granted, s.fence, s.until = true, q.fence, s.mutex.Until()
-		s.answer(nil)
+	case c.outcome == done && err == nil:
+		s.granted, s.fence, s.until = true, c.fence, s.mutex.Until()
 		return 0, nil
-	case q.answer == others:
-		s.answer(nil)
-		return q.left, nil
-	case q.answer == yes:
-		q.err = errors.New("the lock was granted after more than its TTL")
+	case c.outcome == notOurs:
+		return c.left, nil
+	case c.outcome == done:
+		s.uncertain = true // it is ours, and must not be
+		return 0, unavailable(errTooLate)
+	default:
+		return 0, unavailable(c.err)
 	}
-	if s.dirty || q.answer == yes {
-		l.leaves.add(s)
-	}
-	return 0, unavailable(q.err)
 }
 
 // mutexOptions are redsync's for the mutex of a lease, as one.
@@ -124,7 +134,10 @@ type mutexOptions struct{ *lease }
 
 func (o mutexOptions) Apply(m *redsync.Mutex) {
 	redsync.WithExpiry(o.ttl).Apply(m)
-	redsync.WithTimeoutFactor(float64(opTimeout) / float64(o.ttl)).Apply(m)
+	redsync.WithDriftFactor(drift).Apply(m)
+	// A call has its own deadline; redsync's, a part of the TTL, must not be
+	// the tighter one.
+	redsync.WithTimeoutFactor(2 * float64(opTimeout) / float64(o.ttl)).Apply(m)
 	redsync.WithGenValueFunc(func() (string, error) { return o.token, nil }).Apply(m)
 }
 
@@ -132,11 +145,11 @@ func (o mutexOptions) Apply(m *redsync.Mutex) {
 func (l *Locker) hold(ctx context.Context, s *lease) (lock.Lease, error) {
 	s.ctx, s.cancel = context.WithCancelCause(lock.NewContext(ctx, s))
 	if !l.renewals.add(s) {
-		s.Release(ctx)
+		_ = s.Release(ctx)
 		return nil, errClosed
 	}
 	if ctx.Err() != nil {
-		s.Release(ctx)
+		_ = s.Release(ctx)
 		return nil, context.Cause(ctx)
 	}
 	return s, nil

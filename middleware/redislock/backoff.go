@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// How long a waiter sleeps between two questions while another process holds
-// the key: the first time, and at most.
+// The longest that a waiter sleeps between two questions while another process
+// holds the key: at first, and at last.
 const (
 	firstPoll = 10 * time.Millisecond
 	lastPoll  = 500 * time.Millisecond

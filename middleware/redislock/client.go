@@ -1,17 +1,11 @@
 package redislock
 
 import (
-	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
-
-// opTimeout bounds every operation on Redis: dialling and the command together,
-// and before that, the wait for a connection. It has nothing to do with any TTL:
-// a TTL is about crashes, this is about a caller who must be answered.
-const opTimeout = 500 * time.Millisecond
 
 // derive returns a client of our own to the same server. What the user's client
 // is tuned for is not what a lock needs: it may wait for seconds, it repeats
@@ -49,17 +43,20 @@ func bounded(d time.Duration) time.Duration {
 // has sent nothing yet, and knows it.
 type slots chan struct{}
 
-func (s slots) take(ctx context.Context) error {
+// take waits for a place until the deadline, and says whether it got one.
+func (s slots) take(deadline time.Time) bool {
 	select {
 	case s <- struct{}{}:
-		return nil
+		return true
 	default:
 	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
 	select {
 	case s <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 

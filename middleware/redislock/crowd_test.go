@@ -136,6 +136,37 @@ func TestTryWhoseAskerLeaves(t *testing.T) {
 	require.Empty(t, server.Keys("*:lock"))
 }
 
+// A pool that is too small for what is asked through it says so, in time.
+func TestNoFreeConnection(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), PoolSize: 1})
+	defer client.Close()
+	l := open(t, client)
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	proxy.Delay(100 * time.Millisecond)
+	var all sync.WaitGroup
+	var short atomic.Int32
+	for i := range 5 {
+		all.Go(func() {
+			start := time.Now()
+			lease, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{})
+			assert.Less(t, time.Since(start), time.Second)
+			if err != nil {
+				assert.ErrorIs(t, err, lock.ErrUnavailable)
+				assert.ErrorContains(t, err, "pool is too small")
+				short.Add(1)
+				return
+			}
+			assert.NoError(t, lease.Release(t.Context()))
+		})
+	}
+	all.Wait()
+	require.Positive(t, short.Load())
+	require.Less(t, short.Load(), int32(5))
+	require.Empty(t, server.Keys("*:tombstones"), "nothing was sent for those")
+}
+
 // A crowd on one key does not keep the holder of another from releasing, with
 // as few connections as there can be.
 func TestL3_CrowdDoesNotStarveRelease(t *testing.T) {

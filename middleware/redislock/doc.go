@@ -12,8 +12,8 @@
 //
 //   - One Locker for each process. It owns two connection pools, each of the
 //     size that the given client has, and one scheduler for all renewals.
-//   - A single Redis server, version 6.2 or later; EVALSHA, EVAL and the plain
-//     commands in the scripts must be allowed to the user.
+//   - A single Redis server, version 6.2 or later. Its user must be allowed to
+//     run EVAL, EVALSHA and the plain commands in the scripts.
 //   - The server MUST NOT evict keys under a TTL: maxmemory-policy noeviction,
 //     or a server of its own. An evicted lock is a lost lease.
 //   - Close the Locker after the HTTP server has been shut down.
@@ -28,8 +28,7 @@
 //
 // Inside a process callers queue in order of arrival, and only the first of
 // them asks Redis. Between processes a free key goes to whoever asks first:
-// waiters ask every 10 to 500 ms, at random and more rarely the longer they
-// wait.
+// waiters ask every 5 to 500 ms, at random and more rarely the longer they wait.
 //
 // Every operation ends within half a second, and a second at most where it has
 // to wait for a connection as well, whatever the TTL and the options of the

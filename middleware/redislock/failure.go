@@ -2,13 +2,35 @@ package redislock
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/reqlock/reqlock/middleware/lock"
 )
 
+var (
+	// errClosed is for callers of a Locker that is closed.
+	errClosed = fmt.Errorf("redislock: %w: the Locker is closed", lock.ErrUnavailable)
+	// errNotRenewed is for the leases that it still had.
+	errNotRenewed = fmt.Errorf("%w: the Locker was closed and renews no more", lock.ErrExpired)
+
+	errNoConnection = errors.New("all connections are taken: the pool is too small")
+	errTooLate      = errors.New("the lock was granted after more than its TTL")
+)
+
+// unavailable does not wrap err: a timeout of ours would match
+// context.DeadlineExceeded, which to the caller means its own deadline.
+func unavailable(err error) error {
+	if errors.Is(err, lock.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("redislock: %w: %v", lock.ErrUnavailable, err)
+}
+
 // failure sorts an error of go-redis by what it says about the command: not
-// sent at all, refused by the server, or gone without an answer.
-func failure(err error) answer {
+// sent at all, refused by the server, or gone without a reply.
+func failure(err error) outcome {
 	switch {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
 		return unsent

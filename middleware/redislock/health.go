@@ -9,9 +9,9 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// settled is how long the backend must not have failed to count as recovered,
+// quietTime is how long the backend must not have failed to count as recovered,
 // so that one that comes and goes is one outage and not a hundred.
-const settled = time.Second
+const quietTime = time.Second
 
 // health turns the results of operations into one event for each outage.
 type health struct {
@@ -45,7 +45,7 @@ func (h *health) change(err error) lock.Event {
 		return lock.BackendFailed{Err: err}
 	case err != nil:
 		h.failed = now
-	case down && now.Sub(h.failed) >= settled:
+	case down && now.Sub(h.failed) >= quietTime:
 		h.down.Store(false)
 		return lock.BackendRecovered{After: now.Sub(h.since)}
 	}

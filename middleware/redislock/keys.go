@@ -10,13 +10,13 @@ import (
 const maxKey = 128
 
 // names are the Redis keys that belong to one key of the user.
-type names struct{ lock, fence, dead, interrupt string }
+type names struct{ lock, fence, tombstones, interrupt string }
 
 // namesOf puts the user's key, and nothing else, into a hash tag, so that all
 // its names live in one slot of a Cluster. What stands in the tag is one to one
 // with the user's key and has no braces of its own: see tag.
 func namesOf(prefix, key string) names {
-	const suffixes = ":lock:fence:dead:interrupt"
+	const suffixes = ":lock:fence:tombstones:interrupt"
 	tag := tag(key)
 	// One string that all four are cut from: a lock needs them on every request.
 	var b strings.Builder
@@ -28,7 +28,7 @@ func namesOf(prefix, key string) names {
 		}
 		return b.String()[from:]
 	}
-	return names{lock: cut(":lock"), fence: cut(":fence"), dead: cut(":dead"), interrupt: cut(":interrupt")}
+	return names{lock: cut(":lock"), fence: cut(":fence"), tombstones: cut(":tombstones"), interrupt: cut(":interrupt")}
 }
 
 // tag escapes braces and the escape sign itself, and hashes what is long. A

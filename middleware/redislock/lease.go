@@ -13,11 +13,6 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// drift is the part of a TTL by which the clocks of two machines may differ
-// over its length. We stop trusting a lease that much before Redis drops it. It
-// is redsync's default, and the Redlock algorithm's.
-const drift = 0.01
-
 // A lease is one call of Acquire, from its arrival on; with the lock's token in
 // hand it is a lock.Lease.
 type lease struct {
@@ -28,15 +23,16 @@ type lease struct {
 	ttl    time.Duration
 	try    bool // wants only yes or no
 
-	mutex *redsync.Mutex
-	turn  *turn.Turn[*lease]
-	dirty bool // a question of this token's has no answer, and may still arrive
+	mutex     *redsync.Mutex
+	turn      *turn.Turn[*lease]
+	uncertain bool // an acquire of this token has no reply, and may still arrive
 
-	// answered is closed when Redis has answered for the first time, or has
-	// failed to; granted and failed are set before. Tries wait for it.
-	answered chan struct{}
-	granted  bool
-	failed   error
+	// announced is closed when Redis has replied for the first time, or has
+	// failed to. Tries that find this caller ahead wait for it. What it
+	// announces is set before; a caller that waits may set granted after.
+	announced chan struct{}
+	granted   bool
+	failed    error
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -50,13 +46,13 @@ type lease struct {
 
 func (l *Locker) newLease(key string, o lock.Options) *lease {
 	return &lease{
-		locker:   l,
-		key:      key,
-		names:    namesOf(l.prefix, key),
-		token:    rand.Text(),
-		ttl:      o.TTL,
-		try:      o.Wait == 0,
-		answered: make(chan struct{}),
+		locker:    l,
+		key:       key,
+		names:     namesOf(l.prefix, key),
+		token:     rand.Text(),
+		ttl:       o.TTL,
+		try:       o.Wait == 0,
+		announced: make(chan struct{}),
 	}
 }
 
@@ -78,12 +74,12 @@ func (s *lease) giveBack(ctx context.Context) error {
 	defer s.turn.Pass()
 	if lost != nil {
 		// The last extension may have arrived all the same.
-		s.locker.leaves.add(s)
+		s.locker.cleanup.add(s)
 		return lost
 	}
 	err := s.unlock(ctx, until)
 	if errors.Is(err, lock.ErrUnavailable) {
-		s.locker.leaves.add(s)
+		s.locker.cleanup.add(s)
 	}
 	return err
 }
@@ -91,35 +87,24 @@ func (s *lease) giveBack(ctx context.Context) error {
 // unlock frees the lock, which was trusted until then.
 func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	valid := time.Now().Before(until)
-	q := &question{parent: ctx, lease: s, op: leave}
-	_ = q.put(func(ctx context.Context) error {
+	c := &call{parent: ctx, lease: s, op: release}
+	_ = c.do(func(ctx context.Context) error {
 		_, err := s.mutex.UnlockContext(ctx)
 		return err
 	})
 	switch {
-	case q.answer == yes:
+	case c.outcome == done:
 		return nil
-	case !q.answer.given():
-		return unavailable(q.err)
-	case valid && q.lost:
-		return nil // the attempt whose answer was lost has done it
-	case valid && q.answer == others:
+	case !c.outcome.known():
+		return unavailable(c.err)
+	case valid && c.uncertain:
+		return nil // the attempt that had no reply has done it
+	case valid && c.outcome == notOurs:
 		return lock.ErrStolen
 	default:
 		return lock.ErrExpired
 	}
 }
-
-// deadFor is how long the token is to be dead once it is given up.
-func (s *lease) deadFor() time.Duration {
-	if !s.dirty {
-		return 0
-	}
-	return tombstone(s.ttl)
-}
-
-// tombstone outlasts a question that is still on its way.
-func tombstone(ttl time.Duration) time.Duration { return max(ttl, 10*time.Second) }
 
 // lose ends the lease of a holder that did not give it back. The scheduler has
 // let go of it before.

@@ -3,9 +3,12 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -64,6 +67,40 @@ func TestL2_AcquireThatArrivesLate(t *testing.T) {
 	requireGone(t, server, "key")
 }
 
+// As before, but the second attempt is told that another holds the lock: the
+// caller is busy, and the first attempt must not take the lock later.
+func TestL2_AcquireThatArrivesAfterABusyAnswer(t *testing.T) {
+	for _, wait := range []time.Duration{0, 600 * time.Millisecond} {
+		server := redistest.Start(t)
+		slow := redistest.NewProxy(t, server.Addr())
+		var direct atomic.Bool
+		client := redis.NewClient(&redis.Options{
+			PoolSize:    1,
+			ReadTimeout: 50 * time.Millisecond,
+			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				addr := slow.Addr()
+				if direct.Load() {
+					addr = server.Addr()
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			},
+		})
+		t.Cleanup(func() { _ = client.Close() })
+		peer := open(t, server.Client())
+		l := open(t, client)
+		require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+
+		held := acquire(t, peer, "key", lock.Options{TTL: longTTL})
+		slow.Hold(true)
+		direct.Store(true) // the second attempt is on a connection of its own
+		_, err := l.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: wait})
+		require.ErrorIs(t, err, lock.ErrBusy)
+		require.NoError(t, held.Release(t.Context()))
+		slow.Hold(false)
+		requireGone(t, server, "key")
+	}
+}
+
 // requireGone waits until nobody holds key, and for longer than a stray command
 // would take to change that.
 func requireGone(t *testing.T, server *redistest.Server, key string) {
@@ -114,9 +151,10 @@ func TestTombstone(t *testing.T) {
 	require.EqualValues(t, 1, again(leaveCall, "10000"))
 	require.EqualValues(t, -1, again(acquireCall, "").([]any)[0])
 	require.Zero(t, server.Client().Exists(t.Context(), lockKey("key")).Val())
-	// It goes by itself.
-	ttl := server.Client().PTTL(t.Context(), "reqlock:{key}:dead").Val()
-	assert.Greater(t, ttl, time.Duration(0))
+	// It goes by itself, and no sooner because of another one.
+	require.EqualValues(t, -1, again(leaveCall, "5000"))
+	ttl := server.Client().PTTL(t.Context(), "reqlock:{key}:tombstones").Val()
+	assert.Greater(t, ttl, 7*time.Second)
 	assert.LessOrEqual(t, ttl, 10*time.Second)
 }
 

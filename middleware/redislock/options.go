@@ -8,15 +8,21 @@ import (
 
 const defaultPrefix = "reqlock:"
 
-// An Option changes what [New] returns.
-type Option func(*Locker) error
+// An Option changes what [New] returns. Of two that set the same, the last one
+// counts.
+type Option func(*config) error
+
+type config struct {
+	prefix  string
+	observe lock.Observer
+}
 
 // WithPrefix sets what the names of all keys in Redis begin with; the default
 // is "reqlock:". Services that share a server but no locks need different
 // ones. It must not be empty, since the keys would mix with the application's
 // own, nor contain a brace, since those mark the hash tag.
 func WithPrefix(prefix string) Option {
-	return func(l *Locker) error {
+	return func(c *config) error {
 		if prefix == "" {
 			return errors.New("redislock: WithPrefix: empty prefix")
 		}
@@ -25,7 +31,7 @@ func WithPrefix(prefix string) Option {
 				return errors.New("redislock: WithPrefix: prefix has a brace")
 			}
 		}
-		l.prefix = prefix
+		c.prefix = prefix
 		return nil
 	}
 }
@@ -34,11 +40,11 @@ func WithPrefix(prefix string) Option {
 // cannot be reached, or can again. The default writes these to [slog.Default]
 // ([lock.LogTo]); an observer of your own replaces it.
 func WithObserver(o lock.Observer) Option {
-	return func(l *Locker) error {
+	return func(c *config) error {
 		if o == nil {
 			return errors.New("redislock: WithObserver: nil observer")
 		}
-		l.observe = o
+		c.observe = o
 		return nil
 	}
 }

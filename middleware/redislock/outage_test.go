@@ -116,4 +116,5 @@ func TestCutConnectionsAreNoOutage(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 		proxy.CutAll()
 	}
+	assert.Zero(t, count[lock.BackendFailed](seen))
 }

@@ -14,26 +14,23 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-var errClosed = fmt.Errorf("redislock: %w: %w: the Locker is closed", lock.ErrUnavailable, lock.ErrLost)
-
 // A Locker holds leases on keys in Redis. Make one for each process, with
 // [New]; all of its methods may be called concurrently.
 type Locker struct {
-	prefix  string
-	observe lock.Observer
-	health  *health
+	config
+	health *health
 
 	// Two pools to the same server. However many ask, those who hold always
 	// have connections to renew and release with.
 	askClient, holdClient *redis.Client
-	asking                slots // of askClient's pool
+	askSlots              slots // of askClient's pool
 
 	scripts  scripts
 	redsync  *redsync.Redsync
 	turns    turn.Queue[*lease]
 	tries    singleflight.Group
 	renewals *renewals
-	leaves   *leaves
+	cleanup  *cleanup
 
 	warming sync.WaitGroup
 	closing sync.Once
@@ -50,7 +47,7 @@ var _ lock.Locker = (*Locker)(nil)
 // client is a *redis.Client. Another UniversalClient is an error, and so is a
 // bad option; all problems are reported at once.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
-	l := &Locker{prefix: defaultPrefix, observe: lock.LogTo(nil), closed: make(chan struct{})}
+	c := config{prefix: defaultPrefix, observe: lock.LogTo(nil)}
 	var errs []error
 	single, ok := client.(*redis.Client)
 	switch {
@@ -61,20 +58,20 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	for i, o := range opts {
 		if o == nil {
-			errs = append(errs, fmt.Errorf("redislock: option %d is nil", i))
-		} else if err := o(l); err != nil {
+			errs = append(errs, fmt.Errorf("redislock: option %d of %d is nil", i+1, len(opts)))
+		} else if err := o(&c); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	l.askClient, l.holdClient = derive(single), derive(single)
-	l.asking = make(slots, l.askClient.Options().PoolSize)
+	l := &Locker{config: c, askClient: derive(single), holdClient: derive(single), closed: make(chan struct{})}
+	l.askSlots = make(slots, l.askClient.Options().PoolSize)
 	l.health = &health{observe: l.observe}
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
-	l.leaves = &leaves{locker: l}
+	l.cleanup = &cleanup{locker: l}
 	l.scripts.init()
 	for _, c := range []*redis.Client{l.askClient, l.holdClient} {
 		l.warming.Go(func() { warm(c) })
@@ -95,7 +92,10 @@ func warm(client *redis.Client) {
 // a third of its TTL away.
 func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	if key == "" {
-		return false, errors.New("redislock: empty key")
+		return false, errors.New("redislock: interrupt: the key is empty")
+	}
+	if l.isClosed() {
+		return false, errClosed
 	}
 	if s, ok := l.turns.Head(key); ok && l.renewals.interrupt(s) {
 		return true, nil
@@ -118,14 +118,13 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 // it when no guarded handler runs any more, that is after http.Server.Shutdown.
 // A lease that is still held ends with [lock.ErrLost], and its key becomes free
 // when its TTL has passed; who waits or comes later gets [lock.ErrUnavailable].
-// Close takes about half a second at most, and calls after the first do
-// nothing.
+// Close takes about a second at most, and calls after the first do nothing.
 func (l *Locker) Close() error {
 	var err error
 	l.closing.Do(func() {
 		close(l.closed)
 		l.renewals.close()
-		l.leaves.close()
+		l.cleanup.close()
 		l.warming.Wait()
 		err = errors.Join(l.askClient.Close(), l.holdClient.Close())
 	})

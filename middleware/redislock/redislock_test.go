@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 func TestNewReportsEveryProblem(t *testing.T) {
 	_, err := redislock.New(nil, redislock.WithPrefix(""), nil, redislock.WithObserver(nil))
 	require.Error(t, err)
-	for _, problem := range []string{"client of type <nil>", "empty prefix", "option 1 is nil", "nil observer"} {
+	for _, problem := range []string{"client of type <nil>", "empty prefix", "option 2 of 3 is nil", "nil observer"} {
 		assert.ErrorContains(t, err, problem)
 	}
 	_, err = redislock.New((*redis.Client)(nil), redislock.WithPrefix("a{b}"))
@@ -98,7 +99,8 @@ func TestScriptFlush(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	server := redistest.Start(t)
-	l := open(t, server.Client())
+	seen := new(events)
+	l := open(t, server.Client(), redislock.WithObserver(seen.observe))
 	lease := acquire(t, l, "held", lock.Options{TTL: longTTL})
 	other := open(t, server.Client())
 	theirs := acquire(t, other, "theirs", lock.Options{TTL: longTTL})
@@ -122,8 +124,31 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrUnavailable)
 	_, err = l.Interrupt(t.Context(), "late")
 	require.ErrorIs(t, err, lock.ErrUnavailable)
+	require.Zero(t, count[lock.BackendFailed](seen), "a closed Locker is no outage")
 	require.EqualValues(t, 1, server.Client().Exists(t.Context(), lockKey("held")).Val(), "it may still be worked on")
 	require.NoError(t, theirs.Release(t.Context()))
+}
+
+// Close ends in time, also with much to clean up on a slow link.
+func TestCloseDoesNotWaitForAllCleanUp(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	l := open(t, dial(t, proxy.Addr()))
+	leases := make([]lock.Lease, 100)
+	for i := range leases {
+		leases[i] = acquire(t, l, fmt.Sprint("key", i), lock.Options{TTL: longTTL})
+	}
+	proxy.Refuse(true)
+	proxy.CutAll()
+	for _, lease := range leases {
+		require.ErrorIs(t, lease.Release(t.Context()), lock.ErrUnavailable)
+	}
+	proxy.Delay(50 * time.Millisecond)
+	proxy.Refuse(false)
+	require.Eventually(t, func() bool { return len(server.Keys("*:lock")) < 100 }, patience, time.Millisecond)
+	start := time.Now()
+	require.NoError(t, l.Close())
+	assert.Less(t, time.Since(start), 2*time.Second)
 }
 
 // By default an outage is one line in the log, however many requests meet it.

@@ -51,7 +51,7 @@ func (r *renewals) add(s *lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		s.lost = errClosed
+		s.lost = errNotRenewed
 		return false
 	}
 	s.due = s.until.Add(-validFor(s.ttl)).Add(s.ttl / 3)
@@ -138,7 +138,7 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		s := r.due[0]
 		switch {
 		case r.closed:
-			s.lost = errClosed
+			s.lost = errNotRenewed
 		case !now.Before(s.until):
 			s.lost = lock.ErrExpired
 		default:
@@ -170,13 +170,13 @@ func (r *renewals) send() {
 			return
 		}
 		var start time.Time
-		q := &question{parent: s.ctx, lease: s, op: extend}
-		_ = q.put(func(ctx context.Context) error {
+		c := &call{parent: s.ctx, lease: s, op: extend}
+		_ = c.do(func(ctx context.Context) error {
 			start = time.Now()
 			_, err := s.mutex.ExtendContext(ctx)
 			return err
 		})
-		r.extended(s, start, q.answer)
+		r.extended(s, start, c.outcome)
 	}
 }
 
@@ -198,31 +198,31 @@ func (r *renewals) take() *lease {
 	return nil
 }
 
-func (r *renewals) extended(s *lease, start time.Time, a answer) {
-	if err := r.note(s, start, a); err != nil {
+func (r *renewals) extended(s *lease, start time.Time, o outcome) {
+	if err := r.note(s, start, o); err != nil {
 		s.lose(err)
-	} else if a == asked {
+	} else if o == doneInterrupted {
 		s.cancel(lock.ErrInterrupted)
 	}
 }
 
 // note writes down what became of an extension sent at start, and returns why
 // the lease is lost, if it is lost by it.
-func (r *renewals) note(s *lease, start time.Time, a answer) error {
+func (r *renewals) note(s *lease, start time.Time, o outcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(s.extending)
 	s.extending = nil
 	valid := time.Now().Before(s.until)
-	switch a {
-	case yes, asked:
+	switch o {
+	case done, doneInterrupted:
 		if s.lost == nil && valid {
 			s.until = start.Add(validFor(s.ttl))
 		}
-	case others, nobodys:
+	case notOurs, gone:
 		if s.lost == nil {
 			s.lost = lock.ErrExpired
-			if a == others && valid {
+			if o == notOurs && valid {
 				s.lost = lock.ErrStolen
 			}
 		}
@@ -234,7 +234,7 @@ func (r *renewals) note(s *lease, start time.Time, a answer) error {
 	case s.lost != nil:
 		r.drop(s)
 		return s.lost
-	case a == yes || a == asked:
+	case o == done || o == doneInterrupted:
 		r.postpone(s, start.Add(s.ttl/3))
 	default:
 		// Not known, or refused: again soon, until the lease runs out.
@@ -251,11 +251,6 @@ func (r *renewals) close() {
 	r.mu.Unlock()
 	r.poke()
 	r.finished.Wait()
-}
-
-// validFor is how long a lease is trusted, from before its question was sent.
-func validFor(ttl time.Duration) time.Duration {
-	return ttl - time.Duration(float64(ttl)*drift)
 }
 
 func minTime(a, b time.Time) time.Time {

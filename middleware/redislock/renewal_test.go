@@ -19,15 +19,14 @@ func TestL6_LostLeaseEndsItsContextBeforeRedisDoes(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	seen := new(events)
 	l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.observe))
-	lease := acquire(t, l, "key", lock.Options{TTL: time.Second})
+	lease := acquire(t, l, "key", lock.Options{TTL: 5 * time.Second})
 	proxy.BlackHole(true)
-	require.ErrorIs(t, awaitEnd(t, lease), lock.ErrExpired)
-	// Nobody can have had the key yet: the lock is still there, or has gone
-	// within the time it took to look.
 	left := server.Client().PTTL(t.Context(), lockKey("key")).Val()
-	assert.Greater(t, left, time.Duration(-3), "the key")
+	expires := time.Now().Add(left)
+	require.ErrorIs(t, awaitEnd(t, lease), lock.ErrExpired)
+	assert.Less(t, time.Now(), expires, "Redis may have given the key away before")
 	require.ErrorIs(t, lease.Release(t.Context()), lock.ErrExpired)
-	assert.Equal(t, 1, count[lock.Lost](seen))
+	require.Eventually(t, func() bool { return count[lock.Lost](seen) == 1 }, patience, time.Millisecond)
 	proxy.BlackHole(false)
 }
 
@@ -117,35 +116,4 @@ func TestShortTTLOverASlowLink(t *testing.T) {
 		require.NoError(t, context.Cause(lease.Context()))
 	}
 	require.NoError(t, lease.Release(t.Context()))
-}
-
-func TestInterruptReachesAnotherProcess(t *testing.T) {
-	server := redistest.Start(t)
-	l, peer := open(t, server.Client()), open(t, server.Client())
-	ctx := t.Context()
-	held, err := peer.Interrupt(ctx, "key")
-	require.NoError(t, err)
-	require.False(t, held)
-
-	ttl := 900 * time.Millisecond
-	lease := acquire(t, l, "key", lock.Options{TTL: ttl})
-	start := time.Now()
-	held, err = peer.Interrupt(ctx, "key")
-	require.NoError(t, err)
-	require.True(t, held)
-	require.ErrorIs(t, awaitEnd(t, lease), lock.ErrInterrupted)
-	assert.Less(t, time.Since(start), ttl)
-	_, err = peer.Acquire(ctx, "key", lock.Options{})
-	require.ErrorIs(t, err, lock.ErrBusy, "the holder has not released it yet")
-	require.NoError(t, lease.Release(ctx))
-
-	// The mark was for that holder, not for the next one.
-	next := acquire(t, l, "key", lock.Options{TTL: ttl})
-	renewed := time.NewTimer(ttl)
-	select {
-	case <-renewed.C:
-	case <-next.Context().Done():
-		require.NoError(t, context.Cause(next.Context()))
-	}
-	require.NoError(t, next.Release(ctx))
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -21,7 +22,7 @@ var (
 	interruptLua string
 )
 
-// scripts are those of one Locker. keys is how many of the arguments are keys.
+// scripts are those of one Locker.
 type scripts struct{ acquire, extend, leave, interrupt script }
 
 func (s *scripts) init() {
@@ -37,7 +38,7 @@ func (s *scripts) init() {
 // the allocations, on the path of every request.
 type script struct {
 	source, hash any // strings, boxed once
-	keys         any // an int
+	keys         any // how many of the arguments are keys, an int
 	known        atomic.Bool
 }
 
@@ -68,4 +69,17 @@ func (s *script) send(ctx context.Context, client *redis.Client, name, body any,
 		return nil, err
 	}
 	return cmd.Val(), nil
+}
+
+func integer(fields []any, i int) int64 {
+	if i >= len(fields) {
+		return 0
+	}
+	n, _ := fields[i].(int64)
+	return n
+}
+
+// millis rounds up, so that a lease in Redis outlasts the one that we count on.
+func millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -3,18 +3,17 @@ package redislock
 import (
 	"context"
 	"errors"
-	"runtime"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// errLeft tells those who shared a question that its asker has gone.
-var errLeft = errors.New("redislock: the asker left")
+// errLeft tells those who share a round trip that who makes it has gone.
+var errLeft = errors.New("redislock: the caller that asked has left")
 
 // tryOnce answers a caller that wants only yes or no. Callers that come before
-// the question is sent share it: one of them may get the lock, which is a no to
-// the others. Who comes later asks anew, since the answer may be older than
-// its call.
+// the acquire is sent share it: one of them may get the lock, which is a no to
+// the others. Who comes later asks anew, since the reply may be older than its
+// call.
 func (l *Locker) tryOnce(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
 	for {
 		var s *lease // set where this caller is the one that asks
@@ -42,42 +41,52 @@ func (l *Locker) tryOnce(ctx context.Context, key string, o lock.Options) (lock.
 // try asks once, unless somebody of this process is ahead. It never overtakes
 // a queue and never joins one.
 func (l *Locker) try(ctx context.Context, s *lease) error {
-	for {
-		turn, err := l.turns.Enter(ctx, s.key, s, 0, 0)
-		if err == nil {
-			s.turn = turn
-			break
-		}
-		if !errors.Is(err, lock.ErrBusy) {
-			return err
-		}
-		head, ok := l.turns.Head(s.key)
-		if !ok {
-			continue
-		}
-		select {
-		case <-head.answered:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if head.failed != nil {
-			return head.failed
-		}
-		if !head.try || head.granted { // a waiter's granted may be changing
-			return l.busy(s.key)
-		}
-		// It was a try as well, its answer was no, and it is about to leave.
-		runtime.Gosched()
+	if err := l.enterAlone(ctx, s); err != nil {
+		return err
 	}
 	if _, err := l.ask(ctx, s); err != nil {
 		return s.fail(err)
 	}
 	if s.granted {
+		s.announce(nil)
 		_, err := l.hold(ctx, s)
 		return err
 	}
-	defer s.turn.Pass()
-	return l.busy(s.key)
+	busy := l.busy(s.key)
+	s.giveUp()
+	s.announce(nil) // whoever waits for it finds the turn passed on
+	return busy
+}
+
+// enterAlone takes the turn where nobody has it. Of whoever has it, the first
+// reply of Redis says how the lock stands.
+func (l *Locker) enterAlone(ctx context.Context, s *lease) error {
+	for {
+		turn, err := l.turns.Enter(ctx, s.key, s, 0, 0)
+		if err == nil {
+			s.turn = turn
+			return nil
+		}
+		head, ok := l.turns.Head(s.key)
+		switch {
+		case !errors.Is(err, lock.ErrBusy):
+			return err
+		case !ok:
+			continue // it has just left
+		}
+		select {
+		case <-head.announced:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		switch {
+		case head.failed != nil:
+			return head.failed
+		case !head.try, head.granted: // in this order: see lease.announced
+			return l.busy(s.key)
+		}
+		// It was a try as well, was told no and has left.
+	}
 }
 
 func (l *Locker) busy(key string) error {

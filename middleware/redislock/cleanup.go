@@ -1,0 +1,106 @@
+package redislock
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// firstRetry is the pause after the first attempt of a clean-up that failed.
+const firstRetry = 100 * time.Millisecond
+
+// maxCleanups bounds what is remembered through a long outage. What is dropped
+// beyond it costs the key's next holder a wait until the TTL has passed.
+const maxCleanups = 10_000
+
+// cleanup gives up tokens whose state is not known: an acquire without a reply,
+// a release without one. It goes on until Redis acknowledges, or until nothing
+// of the token can be left. One goroutine does it, while there is something to
+// do.
+type cleanup struct {
+	locker *Locker
+
+	mu       sync.Mutex
+	pending  []givenUp
+	running  bool
+	closed   time.Time // zero: it is not
+	finished sync.WaitGroup
+}
+
+type givenUp struct {
+	names     names
+	token     string
+	tombstone time.Duration
+	until     time.Time // nothing of it is left by then
+}
+
+// add takes over the token of s, which must not be asked for again.
+func (c *cleanup) add(s *lease) {
+	t := tombstone(s.ttl)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed.IsZero() || len(c.pending) >= maxCleanups {
+		return
+	}
+	c.pending = append(c.pending, givenUp{names: s.names, token: s.token, tombstone: t, until: time.Now().Add(s.ttl + t)})
+	if !c.running {
+		c.running = true
+		c.finished.Go(c.run)
+	}
+}
+
+func (c *cleanup) run() {
+	pauses := backoff{next: firstRetry}
+	for {
+		next, ok := c.first()
+		if !ok {
+			return
+		}
+		err := c.leave(next)
+		if err == nil || time.Now().After(next.until) {
+			c.forget()
+			pauses = backoff{next: firstRetry}
+			continue
+		}
+		if c.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
+			return // closed
+		}
+	}
+}
+
+// first returns what to do next, false where that is nothing or the time after
+// close is up.
+func (c *cleanup) first() (givenUp, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timeUp := !c.closed.IsZero() && time.Since(c.closed) > opTimeout
+	if len(c.pending) == 0 || timeUp {
+		c.pending, c.running = nil, false
+		return givenUp{}, false
+	}
+	return c.pending[0], true
+}
+
+func (c *cleanup) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending[0] = givenUp{}
+	c.pending = c.pending[1:]
+}
+
+func (c *cleanup) leave(next givenUp) error {
+	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+	defer cancel()
+	_, err := c.locker.scripts.leave.run(ctx, c.locker.holdClient, next.names.lock, next.names.tombstones, next.token, millis(next.tombstone))
+	c.locker.health.report(ctx, err)
+	return err
+}
+
+// close goes on for opTimeout at most, and not beyond the first failure. The TTL
+// frees the rest.
+func (c *cleanup) close() {
+	c.mu.Lock()
+	c.closed = time.Now()
+	c.mu.Unlock()
+	c.finished.Wait()
+}

@@ -1,0 +1,207 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/redis/go-redis/v9"
+)
+
+// redsync is the mutex: it acquires, extends and unlocks through the Pool and
+// the Conn that it is given. Ours run our scripts in the place of its SETNX and
+// of its two scripts, so that an acquire can be repeated, brings a fence and
+// sees a token that was given up. What redsync's interfaces have no room for
+// travels both ways in a call, which is the context that redsync hands on from
+// its caller to Pool.Get.
+
+// An operation is what redsync is asked to do.
+type operation int
+
+const (
+	acquire operation = iota
+	extend
+	release
+)
+
+// An outcome is how a call ended.
+type outcome int
+
+const (
+	unknown         outcome = iota // no reply: it may have been done, or may yet be
+	unsent                         // it never left, and never will
+	refused                        // the server replied that it will not
+	done                           // acquired, extended or released
+	doneInterrupted                // extended, and the holder is asked to stop
+	notOurs                        // the lock is another token's
+	gone                           // the lock is nobody's
+)
+
+// known says whether the server has said how the lock stands.
+func (o outcome) known() bool { return o >= done }
+
+// A call is one operation, the context that it runs with, and the Conn that it
+// runs on. As a context it carries the values of its parent but not its end: an
+// operation that has been sent is seen through, whoever has stopped waiting. It
+// has a deadline of its own, which go-redis sets on the socket, and no Done: that
+// saves a timer for each operation, and the waits that go-redis does outside of
+// the socket are bounded by its options, see derive. As a Conn it is no
+// connection: go-redis has those.
+type call struct {
+	parent   context.Context
+	lease    *lease
+	op       operation
+	ctx      context.Context // what redsync made of the call
+	deadline time.Time
+
+	outcome   outcome
+	fence     uint64        // where an acquire is done
+	left      time.Duration // where an acquire finds it notOurs: until that lease runs out; negative: never
+	err       error         // where the outcome is not known
+	uncertain bool          // an attempt has ended as unknown
+}
+
+// do has redsync do the operation, and once more where the first time failed
+// quickly: that is most often a connection which the server had closed, or one
+// that took longer to open than the lease was to last. All three operations can
+// be repeated. The error is redsync's.
+func (c *call) do(operation func(context.Context) error) (err error) {
+	start := time.Now()
+	c.deadline = start.Add(opTimeout)
+	for range 2 {
+		c.outcome, c.err = unknown, nil
+		err = operation(c)
+		c.uncertain = c.uncertain || c.outcome == unknown
+		tooLate := c.outcome == done && err != nil
+		if c.outcome.known() && !tooLate || time.Since(start) > opTimeout/2 {
+			break
+		}
+	}
+	if !errors.Is(c.err, errClosed) {
+		c.lease.locker.health.report(c, c.err)
+	}
+	return err
+}
+
+type callKey struct{}
+
+func (c *call) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *call) Done() <-chan struct{}       { return nil }
+func (c *call) Err() error                  { return nil }
+func (c *call) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.parent.Value(key)
+}
+
+// pool is the redsync Pool of every Locker.
+type pool struct{}
+
+func (pool) Get(ctx context.Context) (redsyncredis.Conn, error) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return nil, errors.New("redislock: redsync asks without a call")
+	}
+	c.ctx = ctx
+	return c, nil
+}
+
+// SetNX is redsync's acquire.
+func (c *call) SetNX(string, string, time.Duration) (bool, error) {
+	s, l := c.lease, c.lease.locker
+	if l.isClosed() {
+		c.outcome, c.err = unsent, errClosed
+		return false, c.err
+	}
+	if !l.askSlots.take(c.deadline) {
+		c.outcome, c.err = unsent, errNoConnection
+		return false, c.err
+	}
+	defer l.askSlots.give()
+	if half := time.Now().Add(opTimeout / 2); c.deadline.Before(half) {
+		c.deadline = half // after a long wait, time enough for a reply
+	}
+	if s.try {
+		// From here on the reply may be older than whoever comes now.
+		l.tries.Forget(s.key)
+	}
+	reply, err := c.run(l.askClient, &l.scripts.acquire, s.names.lock, s.names.fence, s.names.tombstones,
+		s.token, millis(s.ttl), millis(keepFence(s.ttl)))
+	if err != nil {
+		return false, err
+	}
+	fields, _ := reply.([]any)
+	switch code, value := integer(fields, 0), integer(fields, 1); {
+	case len(fields) == 2 && code == 1 && value > 0:
+		c.outcome, c.fence = done, uint64(value)
+		return true, nil
+	case len(fields) == 2 && code == 0:
+		c.outcome, c.left = notOurs, time.Duration(value)*time.Millisecond
+		return false, nil
+	default:
+		c.outcome, c.err = refused, fmt.Errorf("acquire script replied %v", reply)
+		return false, c.err
+	}
+}
+
+// Eval is redsync's extend, its unlock, and its clean-up after an acquire.
+func (c *call) Eval(*redsyncredis.Script, ...any) (any, error) {
+	s, l := c.lease, c.lease.locker
+	switch c.op {
+	case acquire:
+		// redsync cleans up after every acquire that did not give it the lock,
+		// also where the reply was a plain no, and on its caller's time. We do
+		// it where there is something to clean up, and later: see giveUp.
+		return int64(0), nil
+	case extend:
+		return c.ownership(c.run(l.holdClient, &l.scripts.extend, s.names.lock, s.names.fence, s.names.interrupt,
+			s.token, millis(s.ttl), millis(keepFence(s.ttl))))
+	default:
+		return c.ownership(c.run(l.holdClient, &l.scripts.leave, s.names.lock, s.names.tombstones,
+			s.token, millis(s.tombstoneFor())))
+	}
+}
+
+// ownership reads the integer that extend and leave reply, and tells redsync
+// whether the token still had the lock.
+func (c *call) ownership(reply any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	switch reply {
+	case int64(1):
+		c.outcome = done
+	case int64(2):
+		c.outcome = doneInterrupted
+	case int64(0):
+		c.outcome = notOurs
+		return int64(0), nil
+	default:
+		c.outcome = gone
+		return int64(0), nil
+	}
+	return int64(1), nil
+}
+
+// run runs a script and, where that fails, sorts what the failure means.
+func (c *call) run(client *redis.Client, script *script, keysAndArgs ...any) (any, error) {
+	reply, err := script.run(c.ctx, client, keysAndArgs...)
+	if err != nil {
+		c.outcome, c.err = failure(err), err
+	}
+	return reply, err
+}
+
+func (c *call) Close() error { return nil }
+
+// The rest of the interface is of no use to the operations above.
+
+var errUnused = errors.New("redislock: not used with redsync")
+
+func (*call) Get(string) (string, error)            { return "", errUnused }
+func (*call) Set(string, string) (bool, error)      { return false, errUnused }
+func (*call) ScriptLoad(*redsyncredis.Script) error { return errUnused }
+func (*call) PTTL(string) (time.Duration, error)    { return 0, errUnused }

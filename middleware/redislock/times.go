@@ -1,0 +1,36 @@
+package redislock
+
+import "time"
+
+// opTimeout bounds every operation on Redis: dialling and the command together,
+// and before that, the wait for a connection. It has nothing to do with any TTL:
+// a TTL is about crashes, this is about a caller who must be answered.
+const opTimeout = 500 * time.Millisecond
+
+// drift is the part of a TTL by which the clocks of two machines may differ
+// over its length, as in the Redlock algorithm. We stop trusting a lease that
+// much before Redis drops it.
+const drift = 0.01
+
+// validFor is how long a lease is trusted, from before it was asked for.
+func validFor(ttl time.Duration) time.Duration {
+	return ttl - time.Duration(float64(ttl)*drift)
+}
+
+// keepFence is how long a fence is remembered after the last sign of a holder.
+// Server time alone makes fences rise; the counter covers a server whose clock
+// is set back, or a successor whose clock is behind, by less than this.
+func keepFence(ttl time.Duration) time.Duration { return ttl + time.Minute }
+
+// tombstone is how long a token that was given up is remembered: longer than an
+// acquire of it can still be on its way.
+func tombstone(ttl time.Duration) time.Duration { return max(ttl, 10*time.Second) }
+
+// tombstoneFor is how long to remember the token when it is released. Where each
+// acquire of it had its reply, there is nothing to remember.
+func (s *lease) tombstoneFor() time.Duration {
+	if !s.uncertain {
+		return 0
+	}
+	return tombstone(s.ttl)
+}
