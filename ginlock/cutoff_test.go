@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/ginlock"
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
-	"github.com/reqlock/reqlock/middleware/memlock"
 )
 
 // A handler that is cut off before it wrote anything is answered for. A status
@@ -34,11 +34,11 @@ func TestCutOffBeforeAnythingWasWritten(t *testing.T) {
 	for _, tt := range tests {
 		for _, p := range protocols {
 			t.Run(tt.name+"/"+p.name, func(t *testing.T) {
-				locks := losable{memlock.New()}
+				locks := guardtest.NewLosable()
 				router := gin.New()
 				router.POST("/", ginlock.New(locks, user), func(c *gin.Context) {
 					tt.h(c)
-					lose(c, lock.ErrInterrupted)
+					guardtest.Lose(c.Request.Context(), lock.ErrInterrupted)
 				})
 				srv := serve(t, p.http2, router)
 				resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL, ""))
@@ -80,14 +80,14 @@ func TestCutOffHalfWritten(t *testing.T) {
 		for _, p := range protocols {
 			for _, recovery := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/recovery=%v", tt.name, p.name, recovery), func(t *testing.T) {
-					locks := losable{memlock.New()}
+					locks := guardtest.NewLosable()
 					router := gin.New()
 					if recovery {
 						router.Use(gin.Recovery())
 					}
 					router.POST("/", ginlock.New(locks, user), func(c *gin.Context) {
 						tt.h(c)
-						lose(c, lock.ErrExpired)
+						guardtest.Lose(c.Request.Context(), lock.ErrExpired)
 					})
 					srv := serve(t, p.http2, router)
 					resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL, ""))
@@ -122,11 +122,11 @@ func TestCutOffWhenComplete(t *testing.T) {
 	for _, tt := range tests {
 		for _, p := range protocols {
 			t.Run(tt.name+"/"+p.name, func(t *testing.T) {
-				var seen events
+				var seen guardtest.Events
 				router := gin.New()
-				router.Handle(tt.method, "/", ginlock.New(losable{memlock.New()}, user, middleware.WithObserver(seen.observe)), func(c *gin.Context) {
+				router.Handle(tt.method, "/", ginlock.New(guardtest.NewLosable(), user, middleware.WithObserver(seen.Observe)), func(c *gin.Context) {
 					tt.h(c)
-					lose(c, lock.ErrExpired)
+					guardtest.Lose(c.Request.Context(), lock.ErrExpired)
 				})
 				srv := serve(t, p.http2, router)
 				resp, err := srv.Client().Do(request(t, tt.method, srv.URL, ""))
@@ -136,8 +136,8 @@ func TestCutOffWhenComplete(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, tt.status, resp.StatusCode)
 				assert.Equal(t, tt.body, string(body))
-				seen.awaitReleased(t)
-				assert.Len(t, seen.seen(), 2)
+				guardtest.Await[lock.Released](t, &seen)
+				assert.Len(t, seen.All(), 2)
 			})
 		}
 	}
@@ -148,22 +148,22 @@ func TestCutOffWhenComplete(t *testing.T) {
 func TestHijack(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprint("lost=", lost), func(t *testing.T) {
-			var seen events
-			locks := losable{memlock.New()}
+			var seen guardtest.Events
+			locks := guardtest.NewLosable()
 			served := make(chan struct{})
 			router := gin.New()
-			router.GET("/", ginlock.New(locks, user, middleware.WithObserver(seen.observe)), func(c *gin.Context) {
+			router.GET("/", ginlock.New(locks, user, middleware.WithObserver(seen.Observe)), func(c *gin.Context) {
 				conn, rw, err := c.Writer.Hijack()
 				if !assert.NoError(t, err) {
 					return
 				}
 				if lost {
-					lose(c, lock.ErrStolen)
+					guardtest.Lose(c.Request.Context(), lock.ErrStolen)
 				}
 				go func() {
 					defer close(served)
 					defer conn.Close()
-					seen.awaitReleased(t)
+					guardtest.Await[lock.Released](t, &seen)
 					line, err := rw.ReadString('\n')
 					assert.NoError(t, err)
 					fmt.Fprint(rw, line)
@@ -175,14 +175,14 @@ func TestHijack(t *testing.T) {
 			require.NoError(t, err)
 			defer conn.Close()
 			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-User-ID: u1\r\n\r\n")
-			seen.awaitReleased(t)
+			guardtest.Await[lock.Released](t, &seen)
 			fmt.Fprint(conn, "hello\n")
 			echo, err := io.ReadAll(bufio.NewReader(conn))
 			require.NoError(t, err)
 			assert.Equal(t, "hello\n", string(echo))
 			<-served
 			requireFree(t, locks)
-			assert.Len(t, seen.seen(), 2)
+			assert.Len(t, seen.All(), 2)
 		})
 	}
 }

@@ -8,9 +8,9 @@
 //	chats.POST("/messages", chat)
 //
 // Key functions see what gin knows of a request: c.Param("session") answers
-// [keyfuncs.PathValue]("session"), and [Value]("user") is what an earlier
-// handler has c.Set. They do not see the [gin.Context] itself, which gin uses
-// again for the next request.
+// [keyfuncs.PathValue]("session"), and [Value]("user") returns what an earlier
+// handler stored with c.Set. They do not see the [gin.Context] itself, which
+// gin uses again for the next request.
 //
 // While the guarded handlers run, c.Request carries the context of the lease.
 // So pass c.Request.Context() to whatever should stop when the lease is lost,

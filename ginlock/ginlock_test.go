@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/ginlock"
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
@@ -168,8 +169,8 @@ func TestRequestOfTheHandlers(t *testing.T) {
 		assert.Same(t, own, c.Request)
 		assert.Same(t, writer, c.Writer)
 	})
-	var seen events
-	router.POST("/:id", ginlock.New(memlock.New(), user, middleware.WithObserver(seen.observe)), func(c *gin.Context) {
+	var seen guardtest.Events
+	router.POST("/:id", ginlock.New(memlock.New(), user, middleware.WithObserver(seen.Observe)), func(c *gin.Context) {
 		lease, ok := lock.From(c.Request.Context())
 		require.True(t, ok)
 		assert.Equal(t, c.Request.Context(), lease.Context())
@@ -186,7 +187,7 @@ func TestRequestOfTheHandlers(t *testing.T) {
 	router.ServeHTTP(w, request(t, http.MethodPost, "/7", ""))
 	assert.Equal(t, http.StatusCreated, w.Code)
 	assert.Equal(t, "made", w.Body.String())
-	assert.Len(t, seen.seen(), 2)
+	assert.Len(t, seen.All(), 2)
 }
 
 type swapped struct{ gin.ResponseWriter }
@@ -230,11 +231,11 @@ func TestA28_TokensArriveOneByOne(t *testing.T) {
 
 // The client hangs up while its handler holds the key.
 func TestL1_ClientHangsUp(t *testing.T) {
-	var seen events
+	var seen guardtest.Events
 	locks := memlock.New()
 	started := make(chan struct{})
 	router := gin.New()
-	router.POST("/", ginlock.New(locks, user, middleware.WithObserver(seen.observe)), func(c *gin.Context) {
+	router.POST("/", ginlock.New(locks, user, middleware.WithObserver(seen.Observe)), func(c *gin.Context) {
 		close(started)
 		<-c.Request.Context().Done()
 		c.String(http.StatusOK, "too late")
@@ -244,7 +245,7 @@ func TestL1_ClientHangsUp(t *testing.T) {
 	go func() { <-started; hangUp() }()
 	_, err := srv.Client().Do(request(t, http.MethodPost, srv.URL, "").WithContext(ctx))
 	require.ErrorIs(t, err, context.Canceled)
-	seen.awaitReleased(t)
+	guardtest.Await[lock.Released](t, &seen)
 	requireFree(t, locks)
 }
 

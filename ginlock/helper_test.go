@@ -1,14 +1,11 @@
 package ginlock_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware/lock"
-	"github.com/reqlock/reqlock/middleware/memlock"
 )
 
 func TestMain(m *testing.M) {
@@ -26,64 +22,6 @@ func TestMain(m *testing.M) {
 }
 
 var user = keyfuncs.Header("X-User-ID")
-
-// losable is memlock with leases that a test can end as a lost one ends.
-type losable struct{ *memlock.Locker }
-
-func (l losable) Acquire(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
-	lease, err := l.Locker.Acquire(ctx, key, o)
-	if err != nil {
-		return nil, err
-	}
-	s := &losableLease{Lease: lease}
-	s.ctx, s.end = context.WithCancelCause(lease.Context())
-	s.ctx = lock.NewContext(s.ctx, s)
-	return s, nil
-}
-
-type losableLease struct {
-	lock.Lease
-	ctx context.Context
-	end context.CancelCauseFunc
-}
-
-func (l *losableLease) Context() context.Context { return l.ctx }
-
-func lose(c *gin.Context, cause error) {
-	lease, _ := lock.From(c.Request.Context())
-	lease.(*losableLease).end(cause)
-}
-
-// events is an Observer that keeps what it is told.
-type events struct {
-	mu  sync.Mutex
-	all []lock.Event
-}
-
-func (e *events) observe(_ context.Context, event lock.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, event)
-}
-
-func (e *events) seen() []lock.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]lock.Event(nil), e.all...)
-}
-
-// awaitReleased waits until a handler has returned and its key is free.
-func (e *events) awaitReleased(t *testing.T) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		for _, event := range e.seen() {
-			if _, ok := event.(lock.Released); ok {
-				return true
-			}
-		}
-		return false
-	}, 10*time.Second, time.Millisecond)
-}
 
 var protocols = []struct {
 	name  string

@@ -47,7 +47,8 @@ func Request(c *gin.Context) *http.Request {
 // [keyfuncs.ErrMalformed]. No value, nil and "" are [keyfuncs.ErrMissing].
 //
 // Outside of this package's handlers and [Request] it fails with an error that
-// is neither, which a Guard answers with 500.
+// is neither, which a Guard answers with 500. Value panics where the name is
+// empty.
 func Value(name string) keyfuncs.Func {
 	if name == "" {
 		panic("ginlock: Value: the name is empty")

@@ -20,20 +20,19 @@ import (
 type Func func(r *http.Request) (string, error)
 
 // Const returns a Func with the same value for every request: a namespace
-// inside [Join], and never a key of its own, which would be global.
+// inside [Join], and never a key of its own, which would be global. It panics
+// where the value is empty.
 func Const(value string) Func {
-	return func(*http.Request) (string, error) {
-		if value == "" {
-			return "", missing("constant", "")
-		}
-		return value, nil
+	if value == "" {
+		panic("keyfuncs: Const: the value is empty")
 	}
+	return func(*http.Request) (string, error) { return value, nil }
 }
 
 // Hash returns a Func with the SHA-256 of f's value, as 64 hexadecimal digits
 // (what sha256sum prints, so an operator who has the value can find its lock).
-// Keys are shown in Redis, in logs and to whoever inspects locks: hash what is
-// a secret. A secret short enough to be guessed is not hidden by it.
+// Keys are shown in Redis and in logs: hash what is a secret. A secret short
+// enough to be guessed is not hidden by it. Hash panics where f is nil.
 func Hash(f Func) Func {
 	mustHave("Hash", f)
 	return func(r *http.Request) (string, error) {

@@ -58,7 +58,6 @@ func fails(err error) keyfuncs.Func {
 
 func TestConst(t *testing.T) {
 	is("cart").check(t, keyfuncs.Const("cart"), request())
-	missing("keyfuncs: constant: missing").check(t, keyfuncs.Const(""), request())
 }
 
 func TestHash(t *testing.T) {
@@ -77,6 +76,7 @@ func TestProgrammerErrorsPanic(t *testing.T) {
 		"keyfuncs: FirstOf: needs at least one Func":                     func() { keyfuncs.FirstOf() },
 		"keyfuncs: FirstOf: Func 1 of 1 is nil":                          func() { keyfuncs.FirstOf(nil) },
 		"keyfuncs: Hash: Func 1 of 1 is nil":                             func() { keyfuncs.Hash(nil) },
+		"keyfuncs: Const: the value is empty":                            func() { keyfuncs.Const("") },
 		"keyfuncs: Header: the name is empty":                            func() { keyfuncs.Header("") },
 		"keyfuncs: Cookie: the name is empty":                            func() { keyfuncs.Cookie("") },
 		"keyfuncs: Query: the name is empty":                             func() { keyfuncs.Query("") },

@@ -1,6 +1,7 @@
 package keyfuncs
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ import (
 // Header("Host") is [Host], since net/http keeps that one elsewhere. The values
 // of Authorization, Proxy-Authorization and Cookie are hashed (see [Hash]),
 // since they are secrets; wrap a header of your own that holds one in Hash.
+// Header panics where the name is empty.
 func Header(name string) Func {
 	mustName("Header", name)
 	canonical := http.CanonicalHeaderKey(name)
@@ -56,7 +58,7 @@ var hashedBearer = Hash(func(r *http.Request) (string, error) {
 	const source = "bearer token"
 	value, err := one("header", "Authorization", r.Header["Authorization"])
 	if err != nil {
-		if e, ok := err.(*Error); ok && e.Err == ErrMissing {
+		if errors.Is(err, ErrMissing) {
 			return "", missing(source, "")
 		}
 		return "", err
@@ -76,7 +78,8 @@ var hashedBearer = Hash(func(r *http.Request) (string, error) {
 
 // Cookie returns a Func with the value of a cookie, hashed (see [Hash]), since
 // cookies tend to be secrets. Several cookies of the name with different
-// values, as a sibling domain can set them, are ErrMalformed.
+// values, as a sibling domain can set them, are ErrMalformed. Cookie panics
+// where the name is empty.
 func Cookie(name string) Func {
 	mustName("Cookie", name)
 	return Hash(func(r *http.Request) (string, error) {

@@ -42,6 +42,8 @@ func Pattern(r *http.Request) (string, error) {
 // the mux, not the mux.
 //
 //	mux.Handle("POST /sessions/{session}/messages", guard(chat)) // and not guard(mux)
+//
+// PathValue panics where the name is empty.
 func PathValue(name string) Func {
 	mustName("PathValue", name)
 	return func(r *http.Request) (string, error) {
@@ -55,7 +57,7 @@ func PathValue(name string) Func {
 
 // Query returns a Func with the value of a parameter in the URL's query. One
 // given several times with different values, and a query that cannot be
-// decoded, are ErrMalformed.
+// decoded, are ErrMalformed. Query panics where the name is empty.
 func Query(name string) Func {
 	mustName("Query", name)
 	const source = "query parameter"

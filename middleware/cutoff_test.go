@@ -13,14 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
-	"github.com/reqlock/reqlock/middleware/memlock"
 )
 
 // A handler that is cut off before it wrote anything is answered for.
 func TestCutOffBeforeAnythingWasWritten(t *testing.T) {
-	lost := func(cause error) func(*http.Request) { return func(r *http.Request) { lose(r, cause) } }
+	lost := func(cause error) func(*http.Request) {
+		return func(r *http.Request) { guardtest.Lose(r.Context(), cause) }
+	}
 	maxHold := middleware.WithMaxHold(20 * time.Millisecond)
 	waits := func(r *http.Request) { <-r.Context().Done() }
 	tests := []struct {
@@ -40,9 +42,9 @@ func TestCutOffBeforeAnythingWasWritten(t *testing.T) {
 	for _, tt := range tests {
 		for _, p := range protocols {
 			t.Run(tt.name+"/"+p.name, func(t *testing.T) {
-				var seen events
-				locks := losable{memlock.New()}
-				g := newGuard(t, locks, append(tt.opts, middleware.WithObserver(seen.observe))...)
+				var seen guardtest.Events
+				locks := guardtest.NewLosable()
+				g := newGuard(t, locks, append(tt.opts, middleware.WithObserver(seen.Observe))...)
 				srv := guarded(t, p, g, func(w http.ResponseWriter, r *http.Request) {
 					// What it says of a body that never comes.
 					w.Header().Set("Content-Type", "text/event-stream")
@@ -71,9 +73,9 @@ func TestCutOffBeforeAnythingWasWritten(t *testing.T) {
 				assert.Equal(t, tt.retry, resp.Header.Get("X-Should-Retry"))
 
 				requireFree(t, locks)
-				require.Len(t, seen.seen(), 3)
-				assert.IsType(t, lock.Released{}, seen.seen()[1])
-				assert.Equal(t, string(tt.reason), seen.seen()[2].(lock.Denied).Reason)
+				require.Len(t, seen.All(), 3)
+				assert.IsType(t, lock.Released{}, seen.All()[1])
+				assert.Equal(t, string(tt.reason), seen.All()[2].(lock.Denied).Reason)
 			})
 		}
 	}
@@ -125,11 +127,11 @@ func TestCutOffHalfWritten(t *testing.T) {
 		for _, p := range protocols {
 			for _, recovery := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/recovery=%v", tt.name, p.name, recovery), func(t *testing.T) {
-					var seen events
-					locks := losable{memlock.New()}
-					h := httplock.Wrap(newGuard(t, locks, middleware.WithObserver(seen.observe)))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					var seen guardtest.Events
+					locks := guardtest.NewLosable()
+					h := httplock.Wrap(newGuard(t, locks, middleware.WithObserver(seen.Observe)))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						tt.h(w, r)
-						lose(r, lock.ErrExpired)
+						guardtest.Lose(r.Context(), lock.ErrExpired)
 					}))
 					if recovery {
 						h = recoverAll(h)
@@ -142,7 +144,7 @@ func TestCutOffHalfWritten(t *testing.T) {
 					}
 					require.Error(t, err)
 					requireFree(t, locks)
-					assert.Equal(t, "lost", await[lock.Denied](t, &seen).Reason)
+					assert.Equal(t, "lost", guardtest.Await[lock.Denied](t, &seen).Reason)
 				})
 			}
 		}
@@ -151,9 +153,9 @@ func TestCutOffHalfWritten(t *testing.T) {
 
 // Where the writer knows no deadline the panic has to do.
 func TestCutOffHalfWrittenWithoutDeadline(t *testing.T) {
-	h := httplock.Wrap(newGuard(t, losable{memlock.New()}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := httplock.Wrap(newGuard(t, guardtest.NewLosable()))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		write(w, "half")
-		lose(r, lock.ErrExpired)
+		guardtest.Lose(r.Context(), lock.ErrExpired)
 	}))
 	w := httptest.NewRecorder()
 	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { h.ServeHTTP(w, request(t, http.MethodPost, "/")) })
@@ -189,11 +191,11 @@ func TestCutOffWhenComplete(t *testing.T) {
 	for _, tt := range tests {
 		for _, p := range protocols {
 			t.Run(tt.name+"/"+p.name, func(t *testing.T) {
-				var seen events
-				locks := losable{memlock.New()}
-				srv := guarded(t, p, newGuard(t, locks, middleware.WithObserver(seen.observe)), func(w http.ResponseWriter, r *http.Request) {
+				var seen guardtest.Events
+				locks := guardtest.NewLosable()
+				srv := guarded(t, p, newGuard(t, locks, middleware.WithObserver(seen.Observe)), func(w http.ResponseWriter, r *http.Request) {
 					tt.h(w, r)
-					lose(r, lock.ErrExpired)
+					guardtest.Lose(r.Context(), lock.ErrExpired)
 				})
 				resp, err := srv.Client().Do(request(t, tt.method, srv.URL))
 				require.NoError(t, err)
@@ -202,8 +204,8 @@ func TestCutOffWhenComplete(t *testing.T) {
 				require.NoError(t, resp.Body.Close())
 				assert.Equal(t, tt.status, resp.StatusCode)
 				assert.Equal(t, tt.body, string(body))
-				await[lock.Released](t, &seen)
-				assert.Len(t, seen.seen(), 2)
+				guardtest.Await[lock.Released](t, &seen)
+				assert.Len(t, seen.All(), 2)
 			})
 		}
 	}
@@ -211,10 +213,10 @@ func TestCutOffWhenComplete(t *testing.T) {
 
 // A middleware further out that compresses keeps its Content-Encoding.
 func TestCutOffKeepsEncodingFromFurtherOut(t *testing.T) {
-	locks := losable{memlock.New()}
+	locks := guardtest.NewLosable()
 	inner := httplock.Wrap(newGuard(t, locks))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "br")
-		lose(r, lock.ErrExpired)
+		guardtest.Lose(r.Context(), lock.ErrExpired)
 	}))
 	srv := serve(t, http1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "x-outer")

@@ -10,7 +10,7 @@ import (
 // was cut off before it had written anything.
 type Denial struct {
 	Reason Reason
-	Status int
+	Status int // of the response, as its Reason has it
 
 	// RetryAfter is when to try again: from 1 to 60 seconds with the statuses
 	// 409, 429 and 503, and 0 with all others.
@@ -24,23 +24,6 @@ type Denial struct {
 	// be nil.
 	Err error
 }
-
-// A DenyFunc writes the response to a request that is denied. It must write
-// one, since net/http makes an empty 200 out of nothing. It is called
-// concurrently, each time on the goroutine of its request and when that holds
-// no lock (any more).
-//
-// The headers that clients rely on are set before it is called, so that it
-// cannot forget them:
-//
-//   - Cache-Control: no-store;
-//   - with 409, 429 and 503: Retry-After in whole seconds, rounded up, and the
-//     more exact retry-after-ms, which OpenAI's clients prefer;
-//   - with [Interrupted]: x-should-retry: false, so that those clients do not
-//     repeat what somebody has just stopped.
-//
-// What a handler that was cut off had set to describe its own body is removed.
-type DenyFunc func(http.ResponseWriter, *http.Request, Denial)
 
 // newDenial returns the denial for a reason. after only counts where the
 // status is one to carry it.
@@ -77,17 +60,4 @@ func (d Denial) setHeaders(h http.Header) {
 // fraction too early would only be turned away again.
 func roundUp(d, unit time.Duration) int64 {
 	return int64((d + unit - 1) / unit)
-}
-
-// contentEncoding is a response's Content-Encoding before its handler ran:
-// that of a compressing middleware further out, which goes for a denial, too,
-// while one that the handler has set goes for a body that never came.
-type contentEncoding []string
-
-func (before contentEncoding) restore(h http.Header) {
-	if before == nil {
-		h.Del("Content-Encoding")
-		return
-	}
-	h["Content-Encoding"] = before
 }

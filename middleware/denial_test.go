@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
@@ -59,8 +60,8 @@ func TestDenials(t *testing.T) {
 			{"OpenAIErrors", []middleware.Option{middleware.WithDeny(middleware.OpenAIErrors)}, map[string]any{"error": map[string]any{"message": tt.detail, "type": tt.kind, "param": nil, "code": tt.code}}},
 		} {
 			t.Run(tt.name+"/"+deny.name, func(t *testing.T) {
-				var seen events
-				g, err := middleware.NewGuard(tt.l, tt.key, append(deny.opts, middleware.WithObserver(seen.observe))...)
+				var seen guardtest.Events
+				g, err := middleware.NewGuard(tt.l, tt.key, append(deny.opts, middleware.WithObserver(seen.Observe))...)
 				require.NoError(t, err)
 				srv := guarded(t, http1, g, func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
 				r := request(t, http.MethodPost, srv.URL)
@@ -86,8 +87,8 @@ func TestDenials(t *testing.T) {
 				}
 				assert.NotContains(t, string(text), "10.1.2.3")
 
-				require.Len(t, seen.seen(), 1)
-				denied := seen.seen()[0].(lock.Denied)
+				require.Len(t, seen.All(), 1)
+				denied := seen.All()[0].(lock.Denied)
 				assert.Equal(t, string(tt.reason), denied.Reason)
 				assert.Error(t, denied.Err)
 			})

@@ -77,7 +77,7 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.turnAway(w, r, keyDenial(err), "", time.Since(arrived))
 		return false
 	}
-	lease, err := g.locks.Acquire(r.Context(), key, g.lock)
+	lease, err := g.locks.Acquire(r.Context(), key, g.acquire)
 	wait := time.Since(arrived)
 	if err != nil {
 		g.turnAway(w, r, g.lockDenial(r.Context(), err), key, wait)
@@ -92,7 +92,7 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		return true
 	}
 	d := newDenial(reason, 0, cause)
-	g.tellDenied(r, key, wait, d)
+	g.observeDenied(r, key, wait, d)
 	if sent.Written() {
 		breakOff(w)
 	}

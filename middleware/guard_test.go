@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
@@ -145,16 +146,16 @@ func TestBodyReachesHandlerWholeAndServerKeepsItsOwn(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	var seen events
-	g := newGuard(t, memlock.New(), middleware.WithObserver(seen.observe))
+	var seen guardtest.Events
+	g := newGuard(t, memlock.New(), middleware.WithObserver(seen.Observe))
 	srv := guarded(t, http1, g, func(http.ResponseWriter, *http.Request) { time.Sleep(2 * time.Millisecond) })
 	resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 
-	released := await[lock.Released](t, &seen)
-	require.Len(t, seen.seen(), 2)
-	acquired := seen.seen()[0].(lock.Acquired)
+	released := guardtest.Await[lock.Released](t, &seen)
+	require.Len(t, seen.All(), 2)
+	acquired := seen.All()[0].(lock.Acquired)
 	assert.Equal(t, "u1", acquired.Key)
 	assert.NotZero(t, acquired.Fence)
 	assert.Positive(t, acquired.Wait)
@@ -191,8 +192,8 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 			require.NoError(t, err)
 			defer lease.Release(t.Context())
 
-			var seen events
-			g := newGuard(t, locks, middleware.WithWait(time.Minute), middleware.WithObserver(seen.observe))
+			var seen guardtest.Events
+			g := newGuard(t, locks, middleware.WithWait(time.Minute), middleware.WithObserver(seen.Observe))
 			ctx, cancel := tt.parent(t.Context())
 			defer cancel()
 			w := httptest.NewRecorder()
@@ -200,8 +201,8 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 			assert.False(t, ran)
 			assert.Equal(t, tt.status, w.Code)
 
-			require.Len(t, seen.seen(), 1)
-			switch e := seen.seen()[0].(type) {
+			require.Len(t, seen.All(), 1)
+			switch e := seen.All()[0].(type) {
 			case lock.Denied:
 				e.Wait, e.Err = 0, nil
 				assert.Equal(t, tt.event, e)
@@ -220,12 +221,12 @@ func TestClientLeavesWhileWaiting(t *testing.T) {
 			lease, err := locks.Acquire(t.Context(), "u1", lock.Options{})
 			require.NoError(t, err)
 
-			var seen events
+			var seen guardtest.Events
 			waits := make(chan struct{})
 			g, err := middleware.NewGuard(locks, func(r *http.Request) (string, error) {
 				close(waits)
 				return user(r)
-			}, middleware.WithWait(time.Minute), middleware.WithObserver(seen.observe))
+			}, middleware.WithWait(time.Minute), middleware.WithObserver(seen.Observe))
 			require.NoError(t, err)
 			srv := guarded(t, p, g, func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
 			ctx, hangUp := context.WithCancel(t.Context())
@@ -233,8 +234,8 @@ func TestClientLeavesWhileWaiting(t *testing.T) {
 			_, err = srv.Client().Do(request(t, http.MethodPost, srv.URL).WithContext(ctx))
 			require.ErrorIs(t, err, context.Canceled)
 
-			await[lock.Abandoned](t, &seen)
-			assert.Len(t, seen.seen(), 1)
+			guardtest.Await[lock.Abandoned](t, &seen)
+			assert.Len(t, seen.All(), 1)
 			require.NoError(t, lease.Release(t.Context()))
 			requireFree(t, locks)
 		})

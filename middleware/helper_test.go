@@ -7,9 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -18,40 +16,11 @@ import (
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
-	"github.com/reqlock/reqlock/middleware/memlock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var user = keyfuncs.Header("X-User-ID")
-
-// losable is memlock with leases that a test can end as a lost one ends.
-type losable struct{ *memlock.Locker }
-
-func (l losable) Acquire(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
-	lease, err := l.Locker.Acquire(ctx, key, o)
-	if err != nil {
-		return nil, err
-	}
-	s := &losableLease{Lease: lease}
-	s.ctx, s.end = context.WithCancelCause(lease.Context())
-	s.ctx = lock.NewContext(s.ctx, s)
-	return s, nil
-}
-
-type losableLease struct {
-	lock.Lease
-	ctx context.Context
-	end context.CancelCauseFunc
-}
-
-func (l *losableLease) Context() context.Context { return l.ctx }
-
-// lose ends the lease that a handler runs under.
-func lose(r *http.Request, cause error) {
-	lease, _ := lock.From(r.Context())
-	lease.(*losableLease).end(cause)
-}
 
 // stub is a Locker that answers every Acquire alike and remembers what it was
 // last given. It is for one request at a time.
@@ -84,40 +53,6 @@ func (l *stubLease) Context() context.Context { return l.ctx }
 func (l *stubLease) Release(ctx context.Context) error {
 	l.stub.released = ctx
 	return nil
-}
-
-// events is an Observer that keeps what it is told.
-type events struct {
-	mu  sync.Mutex
-	all []lock.Event
-}
-
-func (e *events) observe(_ context.Context, event lock.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, event)
-}
-
-func (e *events) seen() []lock.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]lock.Event(nil), e.all...)
-}
-
-// await waits until the observer was told of an event of type E.
-func await[E lock.Event](t *testing.T, e *events) E {
-	t.Helper()
-	var found E
-	require.Eventually(t, func() bool {
-		for _, event := range e.seen() {
-			if event, ok := event.(E); ok {
-				found = event
-				return true
-			}
-		}
-		return false
-	}, 10*time.Second, time.Millisecond)
-	return found
 }
 
 func newGuard(t testing.TB, l lock.Locker, opts ...middleware.Option) *middleware.Guard {

@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -60,18 +59,3 @@ type boundedLease struct {
 }
 
 func (l *boundedLease) Context() context.Context { return l.ctx }
-
-// cutOff returns the reason that a handler was asked to stop for, "" where the
-// cause of its context is none of the lock's: the client has gone, say.
-func cutOff(cause error) Reason {
-	switch {
-	case errors.Is(cause, lock.ErrLost):
-		return Lost
-	case errors.Is(cause, lock.ErrInterrupted):
-		return Interrupted
-	case errors.Is(cause, lock.ErrMaxHold):
-		return MaxHold
-	default:
-		return ""
-	}
-}

@@ -16,12 +16,12 @@ import (
 // it decides what becomes of the connection.
 func (g *Guard) deriveKey(r *http.Request) (key string, body io.ReadCloser, err error) {
 	own := r.Body
-	defer func() { body, r.Body = r.Body, own }()
+	defer func() { r.Body = own }()
 	key, err = g.key(r)
 	if err == nil && key == "" {
 		err = errEmptyKey
 	}
-	return key, nil, err
+	return key, r.Body, err
 }
 
 var errEmptyKey = &keyfuncs.Error{Source: "key", Err: keyfuncs.ErrMissing}

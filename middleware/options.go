@@ -15,7 +15,7 @@ type Option func(*config) error
 
 // config is what the options set. The zero value is not usable, see newConfig.
 type config struct {
-	lock     lock.Options
+	acquire  lock.Options
 	maxHold  time.Duration
 	skip     func(*http.Request) bool
 	deny     DenyFunc
@@ -28,8 +28,8 @@ const DefaultWait = 3 * time.Second
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		lock: lock.Options{Wait: DefaultWait},
-		deny: ProblemJSON,
+		acquire: lock.Options{Wait: DefaultWait},
+		deny:    ProblemJSON,
 	}
 	var errs []error
 	for i, opt := range opts {
@@ -50,20 +50,20 @@ func newConfig(opts []Option) (config, error) {
 // (that is [WithMaxHold]) nor on the wait ([WithWait]).
 func WithTTL(d time.Duration) Option {
 	return func(c *config) error {
-		c.lock.TTL = d
+		c.acquire.TTL = d
 		return refuse("WithTTL", lock.Options{TTL: d}.Check())
 	}
 }
 
-// WithWait sets how long a request waits for a key that another one holds,
-// before it is turned away as [Busy]. The default is [DefaultWait]; 0 turns
+// WithWait sets how long a request waits for a key that another request
+// holds, before it is turned away as [Busy]. The default is [DefaultWait]; 0 turns
 // away at once, with no place in the queue.
 //
 // A client that leaves, or a deadline of the request's context, ends the wait
 // earlier.
 func WithWait(d time.Duration) Option {
 	return func(c *config) error {
-		c.lock.Wait = d
+		c.acquire.Wait = d
 		return refuse("WithWait", lock.Options{Wait: d}.Check())
 	}
 }
@@ -75,7 +75,7 @@ func WithWait(d time.Duration) Option {
 // It does nothing beside WithWait(0), where nobody waits.
 func WithMaxQueue(n int) Option {
 	return func(c *config) error {
-		c.lock.MaxQueue = n
+		c.acquire.MaxQueue = n
 		return refuse("WithMaxQueue", lock.Options{MaxQueue: n}.Check())
 	}
 }

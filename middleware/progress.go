@@ -1,11 +1,6 @@
 package middleware
 
-import (
-	"errors"
-	"net/http"
-	"strconv"
-	"time"
-)
+import "net/http"
 
 // progress says how far a response has come. gin's ResponseWriter has these
 // methods, as have those of other frameworks, and is asked itself.
@@ -27,41 +22,6 @@ func track(w http.ResponseWriter) (http.ResponseWriter, progress) {
 		return w, t
 	}
 	return trackAny(w)
-}
-
-// complete reports whether a response that was begun is whole, so that its
-// client cannot mistake a part for the whole. One that is hijacked is nobody's
-// business here.
-func complete(w http.ResponseWriter, r *http.Request, p progress) bool {
-	if r.Method == http.MethodHead || hijacked(w, p) {
-		return true
-	}
-	switch p.Status() {
-	case http.StatusNoContent, http.StatusNotModified:
-		return true
-	}
-	declared, err := strconv.Atoi(w.Header().Get("Content-Length"))
-	return err == nil && declared == p.Size()
-}
-
-func hijacked(w http.ResponseWriter, p progress) bool {
-	if t, ok := p.(*tally); ok {
-		return t.hijacked
-	}
-	// net/http tells on a write, and writing nothing to a response that was
-	// begun changes nothing.
-	_, err := w.Write(nil)
-	return errors.Is(err, http.ErrHijacked)
-}
-
-// breakOff ends a response in the middle, so that the client sees an error and
-// not an end. The panic alone would do in net/http, which closes the connection
-// or resets the stream; the deadline is for a recovery on the way there that
-// swallows the panic, as gin's does: what is written after it fails, the final
-// chunk included.
-func breakOff(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
-	panic(http.ErrAbortHandler)
 }
 
 // A tally keeps count of a response for a writer that does not itself. Like

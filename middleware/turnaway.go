@@ -14,8 +14,8 @@ const statusClientClosedRequest = 499
 
 // turnAway ends a request whose handler has not run.
 func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, d Denial, key string, wait time.Duration) {
-	if !left(r.Context()) {
-		g.tellDenied(r, key, wait, d)
+	if !clientLeft(r.Context()) {
+		g.observeDenied(r, key, wait, d)
 		g.answer(w, r, d)
 		return
 	}
@@ -27,9 +27,9 @@ func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, d Denial, key s
 	w.WriteHeader(statusClientClosedRequest)
 }
 
-// left tells a client that has gone from a deadline that a middleware has set:
-// there the client still waits for an answer.
-func left(ctx context.Context) bool {
+// clientLeft tells a client that has gone from a deadline that a middleware has
+// set: there the client still waits for an answer.
+func clientLeft(ctx context.Context) bool {
 	return ctx.Err() != nil &&
 		!errors.Is(ctx.Err(), context.DeadlineExceeded) &&
 		!errors.Is(context.Cause(ctx), context.DeadlineExceeded)
@@ -55,7 +55,7 @@ func (g *Guard) lockDenial(ctx context.Context, err error) Denial {
 	}
 }
 
-func (g *Guard) tellDenied(r *http.Request, key string, wait time.Duration, d Denial) {
+func (g *Guard) observeDenied(r *http.Request, key string, wait time.Duration, d Denial) {
 	if g.observer != nil {
 		g.observer(r.Context(), lock.Denied{Key: key, Reason: string(d.Reason), Wait: wait, Err: d.Err})
 	}

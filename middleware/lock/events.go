@@ -61,7 +61,9 @@ type (
 	BackendFailed struct{ Err error }
 
 	// BackendRecovered: the backend answers again.
-	BackendRecovered struct{ After time.Duration }
+	BackendRecovered struct {
+		After time.Duration // since BackendFailed
+	}
 )
 
 func (Acquired) event()         {}

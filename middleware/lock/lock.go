@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What the zero values in [Options] stand for, and the least TTL there is.
+// What the zero values in [Options] stand for, and the minimum TTL.
 const (
 	DefaultTTL      = 10 * time.Second
 	DefaultMaxQueue = 128
@@ -46,6 +46,9 @@ type Locker interface {
 	// whatever process the holder is. It reports whether somebody held the
 	// key. The lease stays with its holder, and is renewed, until the holder
 	// releases it: an interrupt asks somebody to stop, it takes nothing away.
+	//
+	// Errors are ErrUnavailable, the cause of ctx, and one that matches neither
+	// for an empty key.
 	Interrupt(ctx context.Context, key string) (bool, error)
 }
 
@@ -108,7 +111,8 @@ type Lease interface {
 
 	// Context is a child of the context given to Acquire. It ends, besides
 	// with its parent, when the lease is lost, interrupted or released;
-	// [context.Cause] then matches ErrLost, ErrInterrupted or ErrReleased.
+	// [context.Cause] then matches ErrLost, ErrInterrupted or ErrReleased; the
+	// lease in a guarded request also ends with ErrMaxHold.
 	// It ends before the key can be somebody else's, as far as this process's
 	// monotonic clock can tell. [From] finds the lease in it.
 	Context() context.Context

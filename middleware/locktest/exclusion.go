@@ -163,6 +163,9 @@ func emptyKey(t *testing.T, f Fixture) {
 		lease, err := f.Locker.Acquire(t.Context(), "", lock.Options{Wait: wait})
 		requireDenied(t, lease, err, nil)
 	}
+	held, err := f.Locker.Interrupt(t.Context(), "")
+	require.False(t, held)
+	requireDenied(t, nil, err, nil)
 }
 
 func badOptions(t *testing.T, f Fixture) {

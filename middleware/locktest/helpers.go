@@ -148,7 +148,7 @@ func requireAlive(t *testing.T, lease lock.Lease, d time.Duration) {
 	t.Helper()
 	select {
 	case <-lease.Context().Done():
-		require.Fail(t, "the lease's context ended", "%v", context.Cause(lease.Context()))
 	case <-time.After(d):
 	}
+	require.NoError(t, context.Cause(lease.Context()), "the lease's context ended")
 }

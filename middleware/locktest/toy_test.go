@@ -224,6 +224,9 @@ func (l *toy) contend(ctx context.Context, key string, s *toyLease, deadline tim
 }
 
 func (l *toy) Interrupt(_ context.Context, key string) (bool, error) {
+	if key == "" {
+		return false, errors.New("toy: the key is empty")
+	}
 	switch l.fault {
 	case "an interrupt never arrives":
 		return true, nil

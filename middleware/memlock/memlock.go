@@ -1,6 +1,5 @@
-// Package memlock is a [lock.Locker] inside one process: for tests, for a
-// service that runs as a single process, and as what a guard falls back to.
-// It excludes nobody outside the process.
+// Package memlock is a [lock.Locker] inside one process: for tests, and for a
+// service that runs as a single process. It excludes nobody outside of it.
 //
 // It keeps every promise of the contract in package lock, with these
 // particulars:
@@ -18,6 +17,7 @@ package memlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +28,7 @@ import (
 // A Locker excludes the goroutines of one process from each other. Make one
 // with [New]; all methods may be called concurrently.
 type Locker struct {
-	queue turn.Queue[*lease]
+	turns turn.Queue[*lease]
 	fence atomic.Uint64 // of the newest lease of any key
 }
 
@@ -39,11 +39,11 @@ func New() *Locker { return new(Locker) }
 
 // Acquire is as [lock.Locker] says. It never returns ErrUnavailable.
 func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
 	if key == "" {
-		return nil, errEmptyKey
+		return nil, errors.New("memlock: acquire: the key is empty")
+	}
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("memlock: acquire: %w", err)
 	}
 	o = o.WithDefaults()
 
@@ -52,7 +52,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 	s := new(lease)
 	inner, cancel := context.WithCancelCause(ctx)
 	s.ctx, s.cancel = lock.NewContext(inner, s), cancel
-	t, err := l.queue.Enter(ctx, key, s, o.Wait, o.MaxQueue)
+	t, err := l.turns.Enter(ctx, key, s, o.Wait, o.MaxQueue)
 	if err != nil {
 		cancel(err)
 		return nil, err
@@ -61,11 +61,12 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 	return s, nil
 }
 
-var errEmptyKey = errors.New("memlock: acquire: the key is empty")
-
-// Interrupt is as [lock.Locker] says: at once, and without an error.
+// Interrupt is as [lock.Locker] says, at once.
 func (l *Locker) Interrupt(_ context.Context, key string) (bool, error) {
-	s, ok := l.queue.Head(key)
+	if key == "" {
+		return false, errors.New("memlock: interrupt: the key is empty")
+	}
+	s, ok := l.turns.Head(key)
 	if ok {
 		s.cancel(lock.ErrInterrupted)
 	}

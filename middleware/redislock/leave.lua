@@ -4,7 +4,7 @@
 -- KEYS[2] tombstones  zset: token -> server time in µs until which it can't hold
 -- ARGV[1] token
 -- ARGV[2] ms for which the token is never to hold again, or 0: needed where a
---         question of the token's may still be on its way
+--         acquire of the token may still be on its way
 --
 -- Replies 1   freed
 --         0   another token's

@@ -3,7 +3,6 @@ package redislock_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -77,34 +76,6 @@ func awaitEnd(t testing.TB, lease lock.Lease) error {
 		require.Fail(t, "the lease does not end")
 		return nil
 	}
-}
-
-// events is an Observer that remembers.
-type events struct {
-	mu   sync.Mutex
-	seen []lock.Event
-}
-
-func (e *events) observe(_ context.Context, event lock.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.seen = append(e.seen, event)
-}
-
-func (e *events) all() []lock.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]lock.Event(nil), e.seen...)
-}
-
-// count returns how many events of the type of T were seen.
-func count[T lock.Event](e *events) (n int) {
-	for _, event := range e.all() {
-		if _, ok := event.(T); ok {
-			n++
-		}
-	}
-	return n
 }
 
 func requireUnavailable(t testing.TB, err error, took time.Duration) {

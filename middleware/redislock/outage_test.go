@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/redislock"
@@ -31,8 +32,8 @@ func TestL23_OutageIsUnavailable(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.NewProxy(t, server.Addr())
-			seen := new(events)
-			l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.observe))
+			seen := new(guardtest.Events)
+			l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.Observe))
 			require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
 
 			outage.begin(server, proxy)
@@ -55,8 +56,8 @@ func TestL23_OutageIsUnavailable(t *testing.T) {
 				})
 			}
 			all.Wait()
-			assert.Equal(t, 1, count[lock.BackendFailed](seen))
-			assert.Zero(t, count[lock.BackendRecovered](seen))
+			assert.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
+			assert.Empty(t, guardtest.Of[lock.BackendRecovered](seen))
 
 			outage.over(server, proxy)
 			require.Eventually(t, func() bool {
@@ -64,9 +65,9 @@ func TestL23_OutageIsUnavailable(t *testing.T) {
 				if err == nil {
 					require.NoError(t, lease.Release(t.Context()))
 				}
-				return err == nil && count[lock.BackendRecovered](seen) == 1
+				return err == nil && len(guardtest.Of[lock.BackendRecovered](seen)) == 1
 			}, patience, 10*time.Millisecond)
-			assert.Equal(t, 1, count[lock.BackendFailed](seen))
+			assert.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
 		})
 	}
 }
@@ -92,14 +93,14 @@ func TestRefusedByTheServer(t *testing.T) {
 			c.user.Addr = server.Addr()
 			client := redis.NewClient(&c.user)
 			defer client.Close()
-			seen := new(events)
-			l := open(t, client, redislock.WithObserver(seen.observe))
+			seen := new(guardtest.Events)
+			l := open(t, client, redislock.WithObserver(seen.Observe))
 			for range 3 {
 				start := time.Now()
 				_, err := l.Acquire(t.Context(), "key", lock.Options{})
 				requireUnavailable(t, err, time.Since(start))
 			}
-			assert.Equal(t, 1, count[lock.BackendFailed](seen))
+			assert.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
 		})
 	}
 }
@@ -108,13 +109,13 @@ func TestRefusedByTheServer(t *testing.T) {
 func TestCutConnectionsAreNoOutage(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	seen := new(events)
-	l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.observe))
+	seen := new(guardtest.Events)
+	l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.Observe))
 	for range 20 {
 		lease := acquire(t, l, "key", lock.Options{})
 		proxy.CutAll()
 		require.NoError(t, lease.Release(t.Context()))
 		proxy.CutAll()
 	}
-	assert.Zero(t, count[lock.BackendFailed](seen))
+	assert.Empty(t, guardtest.Of[lock.BackendFailed](seen))
 }

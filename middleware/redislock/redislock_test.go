@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/redislock"
@@ -99,8 +100,8 @@ func TestScriptFlush(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	server := redistest.Start(t)
-	seen := new(events)
-	l := open(t, server.Client(), redislock.WithObserver(seen.observe))
+	seen := new(guardtest.Events)
+	l := open(t, server.Client(), redislock.WithObserver(seen.Observe))
 	lease := acquire(t, l, "held", lock.Options{TTL: longTTL})
 	other := open(t, server.Client())
 	theirs := acquire(t, other, "theirs", lock.Options{TTL: longTTL})
@@ -124,7 +125,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrUnavailable)
 	_, err = l.Interrupt(t.Context(), "late")
 	require.ErrorIs(t, err, lock.ErrUnavailable)
-	require.Zero(t, count[lock.BackendFailed](seen), "a closed Locker is no outage")
+	require.Empty(t, guardtest.Of[lock.BackendFailed](seen), "a closed Locker is no outage")
 	require.EqualValues(t, 1, server.Client().Exists(t.Context(), lockKey("held")).Val(), "it may still be worked on")
 	require.NoError(t, theirs.Release(t.Context()))
 }

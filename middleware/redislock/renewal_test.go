@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/redislock"
@@ -17,8 +18,8 @@ import (
 func TestL6_LostLeaseEndsItsContextBeforeRedisDoes(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	seen := new(events)
-	l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.observe))
+	seen := new(guardtest.Events)
+	l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.Observe))
 	lease := acquire(t, l, "key", lock.Options{TTL: 5 * time.Second})
 	proxy.BlackHole(true)
 	left := server.Client().PTTL(t.Context(), lockKey("key")).Val()
@@ -26,7 +27,7 @@ func TestL6_LostLeaseEndsItsContextBeforeRedisDoes(t *testing.T) {
 	require.ErrorIs(t, awaitEnd(t, lease), lock.ErrExpired)
 	assert.Less(t, time.Now(), expires, "Redis may have given the key away before")
 	require.ErrorIs(t, lease.Release(t.Context()), lock.ErrExpired)
-	require.Eventually(t, func() bool { return count[lock.Lost](seen) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(guardtest.Of[lock.Lost](seen)) == 1 }, patience, time.Millisecond)
 	proxy.BlackHole(false)
 }
 

@@ -6,6 +6,23 @@ import (
 	"strconv"
 )
 
+// A DenyFunc writes the response to a request that is denied. It must write
+// one, since net/http makes an empty 200 out of nothing. It is called
+// concurrently, each time on the goroutine of its request and when that holds
+// no lock (any more).
+//
+// The headers that clients rely on are set before it is called, so that it
+// cannot forget them:
+//
+//   - Cache-Control: no-store;
+//   - with 409, 429 and 503: Retry-After in whole seconds, rounded up, and the
+//     more exact retry-after-ms, which OpenAI's clients prefer;
+//   - with [Interrupted]: x-should-retry: false, so that those clients do not
+//     repeat what somebody has just stopped.
+//
+// What a handler that was cut off had set to describe its own body is removed.
+type DenyFunc func(http.ResponseWriter, *http.Request, Denial)
+
 // ProblemJSON is the default [DenyFunc]. It writes problem details as RFC 9457
 // has them, with the reason as an extension member:
 //

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
@@ -41,9 +42,9 @@ func TestReleasedWhateverTheHandlerDoes(t *testing.T) {
 	for _, tt := range tests {
 		for _, hold := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(tt.name, "/", hold), func(t *testing.T) {
-				var seen events
+				var seen guardtest.Events
 				locks := memlock.New()
-				g := newGuard(t, locks, middleware.WithMaxHold(hold), middleware.WithObserver(seen.observe))
+				g := newGuard(t, locks, middleware.WithMaxHold(hold), middleware.WithObserver(seen.Observe))
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
@@ -52,7 +53,7 @@ func TestReleasedWhateverTheHandlerDoes(t *testing.T) {
 				}()
 				<-done
 				requireFree(t, locks)
-				await[lock.Released](t, &seen)
+				guardtest.Await[lock.Released](t, &seen)
 			})
 		}
 	}
@@ -82,10 +83,10 @@ func panicsHere(http.ResponseWriter, *http.Request) { panic(errBroken) }
 func TestL1_ClientHangsUp(t *testing.T) {
 	for _, p := range protocols {
 		t.Run(p.name, func(t *testing.T) {
-			var seen events
+			var seen guardtest.Events
 			locks := memlock.New()
 			started := make(chan struct{})
-			g := newGuard(t, locks, middleware.WithTTL(time.Hour), middleware.WithObserver(seen.observe))
+			g := newGuard(t, locks, middleware.WithTTL(time.Hour), middleware.WithObserver(seen.Observe))
 			srv := guarded(t, p, g, func(w http.ResponseWriter, r *http.Request) {
 				close(started)
 				<-r.Context().Done()
@@ -98,9 +99,9 @@ func TestL1_ClientHangsUp(t *testing.T) {
 			go func() { <-started; hangUp() }()
 			_, err := srv.Client().Do(request(t, http.MethodPost, srv.URL).WithContext(ctx))
 			require.ErrorIs(t, err, context.Canceled)
-			await[lock.Released](t, &seen)
+			guardtest.Await[lock.Released](t, &seen)
 			requireFree(t, locks)
-			for _, e := range seen.seen() {
+			for _, e := range seen.All() {
 				assert.IsNotType(t, lock.Denied{}, e)
 			}
 		})
@@ -120,9 +121,9 @@ func TestHijack(t *testing.T) {
 		{"lost, through another writer", protocol{other: true}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var seen events
-			locks := losable{memlock.New()}
-			g := newGuard(t, locks, middleware.WithObserver(seen.observe))
+			var seen guardtest.Events
+			locks := guardtest.NewLosable()
+			g := newGuard(t, locks, middleware.WithObserver(seen.Observe))
 			served := make(chan struct{})
 			srv := guarded(t, tt.p, g, func(w http.ResponseWriter, r *http.Request) {
 				conn, rw, err := http.NewResponseController(w).Hijack()
@@ -130,12 +131,12 @@ func TestHijack(t *testing.T) {
 					return
 				}
 				if tt.lost {
-					lose(r, lock.ErrStolen)
+					guardtest.Lose(r.Context(), lock.ErrStolen)
 				}
 				go func() {
 					defer close(served)
 					defer conn.Close()
-					await[lock.Released](t, &seen)
+					guardtest.Await[lock.Released](t, &seen)
 					fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 					_ = rw.Flush()
 					line, err := rw.ReadString('\n')
@@ -158,7 +159,7 @@ func TestHijack(t *testing.T) {
 			assert.Equal(t, "hello\n", string(echo))
 			<-served
 			requireFree(t, locks)
-			assert.Len(t, seen.seen(), 2)
+			assert.Len(t, seen.All(), 2)
 		})
 	}
 }
