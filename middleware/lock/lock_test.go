@@ -58,7 +58,7 @@ func TestOptionsWithDefaults(t *testing.T) {
 }
 
 // Each error matches itself and those it is a kind of, and no other: an outage
-// is told apart from contention, a theft from an expiry (L5, L23).
+// is told apart from contention, a theft from an expiry.
 func TestErrorsAreToldApart(t *testing.T) {
 	all := []error{
 		lock.ErrBusy, lock.ErrQueueFull, lock.ErrUnavailable, lock.ErrLost, lock.ErrExpired,

@@ -47,7 +47,7 @@ var faults = []struct{ fault, broken string }{
 	{"a try overtakes", "a try neither queues nor overtakes"},
 	{"a wait takes too long", "a wait ends in time"},
 	{"a wait takes too long", "a wait for another process ends in time"},
-	{"a wait is capped by the TTL", "a wait may be longer than the TTL"},
+	{"a wait is capped by the TTL", "L24: a wait may be longer than the TTL"},
 	{"a wait is capped by the TTL", "a wait for another process may be longer than the TTL"},
 	{"the last comes first", "waiters are served in order of arrival"},
 	{"the queue has no bound", "a full queue is told at once"},

@@ -83,7 +83,7 @@ var cases = []obligation{
 	{"a try neither queues nor overtakes", nil, tryNeitherQueuesNorOvertakes},
 	{"a wait ends in time", nil, waitEnds},
 	{"a wait for another process ends in time", hasPeer, waitEndsPeer},
-	{"a wait may be longer than the TTL", nil, waitOutlastsTTL},
+	{"L24: a wait may be longer than the TTL", nil, waitOutlastsTTL},
 	{"a wait for another process may be longer than the TTL", hasPeer, waitOutlastsTTLPeer},
 	{"waiters are served in order of arrival", nil, orderOfArrival},
 	{"a full queue is told at once", nil, queueFull},
