@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// errShutdown is why requests end that take longer than a shutdown waits. It
+// is a deadline, so that the guard answers those that still wait for a turn.
+var errShutdown = fmt.Errorf("the server is shutting down: %w", context.DeadlineExceeded)
+
+// whyCut says, in an answer that has begun, why it stops.
+func whyCut(ctx context.Context) *apiError {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, lock.ErrLost):
+		return &apiError{status: http.StatusServiceUnavailable, message: "The answer was cut off: the lock on the session was lost.", code: "lost"}
+	case errors.Is(cause, errShutdown):
+		return &apiError{status: http.StatusServiceUnavailable, message: "The answer was cut off: the server is shutting down.", code: "shutting_down"}
+	default:
+		return &apiError{status: http.StatusBadGateway, message: "The answer was cut off.", code: "cut_off"}
+	}
+}
+
+// writeStopped answers a request that was stopped before its answer had begun.
+// Where the lock is why, the guard does; where the client has gone, nobody
+// listens.
+func writeStopped(w http.ResponseWriter, ctx context.Context) {
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		w.Header().Set("Retry-After", "1")
+		writeError(w, &apiError{status: http.StatusServiceUnavailable, message: "The server is shutting down.", code: "shutting_down"})
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const pingTimeout = 2 * time.Second
+
+// openRedis returns a client for the Redis of o, which has answered, or for an
+// embedded one where o is nil.
+func openRedis(o *redis.Options) (client *redis.Client, closeAll func(), err error) {
+	if o == nil {
+		m, err := startEmbedded()
+		if err != nil {
+			return nil, nil, err
+		}
+		client = redis.NewClient(&redis.Options{Addr: m.Addr()})
+		return client, func() { _ = client.Close(); m.Close() }, nil
+	}
+	// Once, and no longer than we wait: who starts this wants to know.
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+	client = redis.NewClient(o)
+	if err := ping(client); err != nil {
+		_ = client.Close()
+		return nil, nil, fmt.Errorf("cannot use Redis at %s: %w", o.Addr, err)
+	}
+	return client, func() { _ = client.Close() }, nil
+}
+
+func ping(client *redis.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+	defer cancel()
+	err := client.Ping(ctx).Err()
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return fmt.Errorf("no answer in %v", pingTimeout)
+	}
+	return err
+}

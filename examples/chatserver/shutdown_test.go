@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// readFirst reads an answer up to its first token.
+func readFirst(t *testing.T, r io.Reader) (read string) {
+	t.Helper()
+	buf := make([]byte, 1<<10)
+	for range 2 { // the role, the token
+		k, err := r.Read(buf)
+		require.NoError(t, err)
+		read += string(buf[:k])
+	}
+	return read
+}
+
+func TestShutdownLetsAnswersFinish(t *testing.T) {
+	for _, signal := range []func(*pod){func(p *pod) { p.Terminate() }, func(p *pod) { p.Interrupt() }} {
+		p := startPod(t, "-model-delay", "20ms")
+		client := newClient(t)
+		c := &call{user: "alice", prompt: "wait for me", stream: true}
+		resp, err := client.Do(c.request(t, p.url))
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		read := readFirst(t, resp.Body)
+		signal(p)
+		p.WaitFor("shutting down")
+		rest, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		assert.Contains(t, read+string(rest), "data: [DONE]\n\n")
+		assert.Zero(t, p.ExitCode())
+	}
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p := startPod(t, "-model-delay", "1h")
+	client := newClient(t)
+	resp, err := client.Do((&call{user: "alice", stream: true}).request(t, p.url))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	p.Interrupt()
+	p.WaitFor("shutting down")
+	p.Interrupt()
+	assert.Equal(t, -1, p.ExitCode())
+}
+
+// What takes longer than a shutdown waits is cut off: visibly, in the middle
+// of an answer, and with a status before it has begun.
+func TestShutdownCutsOff(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	model := &announcing{backend: demoModel{delay: time.Hour}, prepared: make(chan struct{}), turns: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, l, handlerFor(t, model, time.Hour), time.Millisecond) }()
+	client := newClient(t)
+	url := "http://" + l.Addr().String()
+	send := func(c *call) <-chan *call {
+		sent := make(chan *call, 1)
+		go func() { sent <- c.send(t, client, url) }()
+		receive(t, model.prepared)
+		return sent
+	}
+
+	whole := send(&call{user: "bob"})
+	receive(t, model.turns)
+	streamed := send(&call{user: "alice", stream: true})
+	receive(t, model.turns)
+	waiting := send(&call{user: "alice"})
+	stop()
+
+	c := receive(t, whole)
+	assert.Equal(t, http.StatusServiceUnavailable, c.status)
+	requireError(t, c.body, "server_error", "shutting_down")
+	c = receive(t, streamed)
+	assert.ErrorIs(t, c.err, io.ErrUnexpectedEOF, "half an answer looks whole")
+	assert.False(t, c.done)
+	requireError(t, c.last, "server_error", "shutting_down")
+	c = receive(t, waiting)
+	assert.Equal(t, http.StatusTooManyRequests, c.status)
+	requireError(t, c.body, "rate_limit_exceeded", "session_busy")
+	require.NoError(t, receive(t, served))
+}
+
+// announcing says when a request is about to ask for its turn, and when it has
+// it.
+type announcing struct {
+	backend
+	prepared, turns chan struct{}
+}
+
+func (a *announcing) prepare(body []byte) (http.HandlerFunc, *apiError) {
+	answer, problem := a.backend.prepare(body)
+	a.prepared <- struct{}{}
+	return func(w http.ResponseWriter, r *http.Request) {
+		a.turns <- struct{}{}
+		answer(w, r)
+	}, problem
+}
