@@ -22,11 +22,19 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	o = o.WithDefaults()
+	get := l.wait
 	if o.Wait == 0 {
-		return l.tryOnce(ctx, key, o)
+		get = l.tryOnce
 	}
-	return l.wait(ctx, key, o)
+	lease, err := get(ctx, key, o.WithDefaults())
+	switch {
+	case err == nil:
+		return lease, nil
+	case ctx.Err() != nil: // whatever else there is to say
+		return nil, context.Cause(ctx)
+	default:
+		return nil, err
+	}
 }
 
 // wait queues behind the other callers of this process, then asks Redis until
@@ -36,12 +44,12 @@ func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lea
 	s := l.newLease(key, o)
 	turn, err := l.turns.Enter(ctx, key, s, o.Wait, o.MaxQueue)
 	if err != nil {
-		return nil, err
+		return nil, l.headsFailure(ctx, key, err)
 	}
 	s.turn = turn
 	var pauses backoff
 	for {
-		left, err := l.ask(ctx, s)
+		left, err := l.ask(ctx, s, max(time.Until(deadline), opTimeout))
 		if err != nil {
 			return nil, s.fail(err)
 		}
@@ -63,6 +71,25 @@ func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lea
 			return nil, err
 		}
 	}
+}
+
+// headsFailure returns err, why a caller has not got its turn, unless the one
+// whose turn it is has not heard of Redis yet and then does not: what looks
+// like contention is an outage where Wait is shorter than it takes to notice.
+func (l *Locker) headsFailure(ctx context.Context, key string, err error) error {
+	head, ok := l.turns.Head(key)
+	if !ok || !errors.Is(err, lock.ErrBusy) {
+		return err
+	}
+	select {
+	case <-head.announced:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if head.failed != nil {
+		return head.failed
+	}
+	return err
 }
 
 func (l *Locker) sleep(ctx context.Context, d time.Duration) error {
@@ -108,9 +135,15 @@ func (s *lease) announce(err error) {
 	}
 }
 
-// ask asks for the lock, within opTimeout. Where that sets s.granted it is ours;
-// left is what another holder's lease has left.
-func (l *Locker) ask(ctx context.Context, s *lease) (left time.Duration, err error) {
+// ask asks for the lock. It waits for a connection at most for patience, since
+// nothing is sent before there is one, and then takes opTimeout at most. Where
+// it sets s.granted the lock is ours; left is what another holder's lease has
+// left.
+func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (left time.Duration, err error) {
+	if err := l.ready(ctx, l.askSlots, patience); err != nil {
+		return 0, err
+	}
+	defer l.askSlots.give()
 	s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
 	c := &call{parent: ctx, lease: s, op: acquire}
 	err = c.do(s.mutex.TryLockContext)
@@ -135,9 +168,9 @@ type mutexOptions struct{ *lease }
 func (o mutexOptions) Apply(m *redsync.Mutex) {
 	redsync.WithExpiry(o.ttl).Apply(m)
 	redsync.WithDriftFactor(drift).Apply(m)
-	// A call has its own deadline; redsync's, a part of the TTL, must not be
-	// the tighter one.
-	redsync.WithTimeoutFactor(2 * float64(opTimeout) / float64(o.ttl)).Apply(m)
+	// redsync bounds an acquire by a part of the TTL, to which our bound has no
+	// relation.
+	redsync.WithTimeoutFactor(float64(opTimeout) / float64(o.ttl)).Apply(m)
 	redsync.WithGenValueFunc(func() (string, error) { return o.token, nil }).Apply(m)
 }
 

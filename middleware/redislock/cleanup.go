@@ -50,7 +50,7 @@ func (c *cleanup) add(s *lease) {
 }
 
 func (c *cleanup) run() {
-	pauses := backoff{next: firstRetry}
+	failed, pauses := 0, backoff{next: firstRetry}
 	for {
 		next, ok := c.first()
 		if !ok {
@@ -58,18 +58,22 @@ func (c *cleanup) run() {
 		}
 		err := c.leave(next)
 		if err == nil || time.Now().After(next.until) {
-			c.forget()
-			pauses = backoff{next: firstRetry}
+			failed, pauses = 0, backoff{next: firstRetry}
 			continue
 		}
+		failed++
+		if failed < c.putBack(next) {
+			continue // one key that fails does not hold up the others
+		}
+		failed = 0
 		if c.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
 			return // closed
 		}
 	}
 }
 
-// first returns what to do next, false where that is nothing or the time after
-// close is up.
+// first takes out what to do next, false where that is nothing or the time
+// after close is up.
 func (c *cleanup) first() (givenUp, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,14 +82,18 @@ func (c *cleanup) first() (givenUp, bool) {
 		c.pending, c.running = nil, false
 		return givenUp{}, false
 	}
-	return c.pending[0], true
-}
-
-func (c *cleanup) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	next := c.pending[0]
 	c.pending[0] = givenUp{}
 	c.pending = c.pending[1:]
+	return next, true
+}
+
+// putBack puts g behind the others and returns how many there are.
+func (c *cleanup) putBack(g givenUp) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = append(c.pending, g)
+	return len(c.pending)
 }
 
 func (c *cleanup) leave(next givenUp) error {

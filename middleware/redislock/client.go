@@ -22,7 +22,8 @@ func derive(client *redis.Client) *redis.Client {
 	o.PoolTimeout = opTimeout
 	o.MinIdleConns = 0
 	o.MaxActiveConns = o.PoolSize
-	o.Dialer = dialQuietly(o.Dialer)
+	o.Dialer = dialBounded(o.Dialer)
+	o.Limiter = nil // the application's traffic must not stop a renewal
 	// The processor belongs to the given client; ours make their own.
 	o.PushNotificationProcessor = nil
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
@@ -38,26 +39,3 @@ func bounded(d time.Duration) time.Duration {
 	}
 	return d
 }
-
-// slots has one place for each connection of a pool. Whoever waits for a place
-// has sent nothing yet, and knows it.
-type slots chan struct{}
-
-// take waits for a place until the deadline, and says whether it got one.
-func (s slots) take(deadline time.Time) bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-	}
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	select {
-	case s <- struct{}{}:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-func (s slots) give() { <-s }

@@ -44,17 +44,13 @@ func (o outcome) known() bool { return o >= done }
 
 // A call is one operation, the context that it runs with, and the Conn that it
 // runs on. As a context it carries the values of its parent but not its end: an
-// operation that has been sent is seen through, whoever has stopped waiting. It
-// has a deadline of its own, which go-redis sets on the socket, and no Done: that
-// saves a timer for each operation, and the waits that go-redis does outside of
-// the socket are bounded by its options, see derive. As a Conn it is no
-// connection: go-redis has those.
+// operation that has been sent is seen through, whoever has stopped waiting. As
+// a Conn it is no connection: go-redis has those.
 type call struct {
-	parent   context.Context
-	lease    *lease
-	op       operation
-	ctx      context.Context // what redsync made of the call
-	deadline time.Time
+	parent context.Context
+	lease  *lease
+	op     operation
+	ctx    context.Context // what redsync made of the call, with a deadline
 
 	outcome   outcome
 	fence     uint64        // where an acquire is done
@@ -67,9 +63,10 @@ type call struct {
 // quickly: that is most often a connection which the server had closed, or one
 // that took longer to open than the lease was to last. All three operations can
 // be repeated. The error is redsync's.
+//
+// The caller has a place among the slots of the connections.
 func (c *call) do(operation func(context.Context) error) (err error) {
 	start := time.Now()
-	c.deadline = start.Add(opTimeout)
 	for range 2 {
 		c.outcome, c.err = unknown, nil
 		err = operation(c)
@@ -79,7 +76,7 @@ func (c *call) do(operation func(context.Context) error) (err error) {
 			break
 		}
 	}
-	if !errors.Is(c.err, errClosed) {
+	if !c.lease.locker.isClosed() {
 		c.lease.locker.health.report(c, c.err)
 	}
 	return err
@@ -87,7 +84,7 @@ func (c *call) do(operation func(context.Context) error) (err error) {
 
 type callKey struct{}
 
-func (c *call) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *call) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (c *call) Done() <-chan struct{}       { return nil }
 func (c *call) Err() error                  { return nil }
 func (c *call) Value(key any) any {
@@ -112,18 +109,6 @@ func (pool) Get(ctx context.Context) (redsyncredis.Conn, error) {
 // SetNX is redsync's acquire.
 func (c *call) SetNX(string, string, time.Duration) (bool, error) {
 	s, l := c.lease, c.lease.locker
-	if l.isClosed() {
-		c.outcome, c.err = unsent, errClosed
-		return false, c.err
-	}
-	if !l.askSlots.take(c.deadline) {
-		c.outcome, c.err = unsent, errNoConnection
-		return false, c.err
-	}
-	defer l.askSlots.give()
-	if half := time.Now().Add(opTimeout / 2); c.deadline.Before(half) {
-		c.deadline = half // after a long wait, time enough for a reply
-	}
 	if s.try {
 		// From here on the reply may be older than whoever comes now.
 		l.tries.Forget(s.key)

@@ -9,18 +9,33 @@ import (
 // A dialFunc opens a connection: what redis.Options.Dialer is.
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// dialQuietly makes a failure to dial show when the connection is first used.
-// Told of it at once, go-redis would write a line to its own log for every
-// request of an outage, and after as many failures as the pool has connections
-// it would refuse to dial for up to a second, which is more than some leases
-// have left.
-func dialQuietly(dial dialFunc) dialFunc {
+// dialBounded ends when its context does, which go-redis' own dialer does not
+// where it sets up TLS: a connection that comes too late is closed.
+//
+// It makes a failure show when the connection is first used. Told of it at
+// once, go-redis would write a line to its own log for every request of an
+// outage, and after as many failures as the pool has connections it would refuse
+// to dial for up to a second, which is more than some leases have left.
+func dialBounded(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return undialled{err}, nil
+		dialled := make(chan net.Conn)
+		go func() { // ends with dial, which has the user's own timeout
+			conn, err := dial(ctx, network, addr)
+			if err != nil {
+				conn = undialled{err}
+			}
+			select {
+			case dialled <- conn:
+			case <-ctx.Done():
+				_ = conn.Close()
+			}
+		}()
+		select {
+		case conn := <-dialled:
+			return conn, nil
+		case <-ctx.Done():
+			return undialled{context.Cause(ctx)}, nil
 		}
-		return conn, nil
 	}
 }
 

@@ -86,9 +86,16 @@ func (s *lease) giveBack(ctx context.Context) error {
 
 // unlock frees the lock, which was trusted until then.
 func (s *lease) unlock(ctx context.Context, until time.Time) error {
+	l := s.locker
+	if err := l.ready(context.WithoutCancel(ctx), l.holdSlots, 2*opTimeout); err != nil {
+		return err
+	}
+	defer l.holdSlots.give()
 	valid := time.Now().Before(until)
 	c := &call{parent: ctx, lease: s, op: release}
 	_ = c.do(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, opTimeout)
+		defer cancel()
 		_, err := s.mutex.UnlockContext(ctx)
 		return err
 	})
@@ -104,6 +111,24 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	default:
 		return lock.ErrExpired
 	}
+}
+
+// extend re-arms the lock's TTL. start is when the attempt that counts was made.
+func (s *lease) extend() (start time.Time, o outcome) {
+	l := s.locker
+	if l.ready(context.Background(), l.holdSlots, opTimeout) != nil {
+		return time.Now(), unsent
+	}
+	defer l.holdSlots.give()
+	c := &call{parent: s.ctx, lease: s, op: extend}
+	_ = c.do(func(ctx context.Context) error {
+		start = time.Now()
+		ctx, cancel := context.WithTimeout(ctx, opTimeout)
+		defer cancel()
+		_, err := s.mutex.ExtendContext(ctx)
+		return err
+	})
+	return start, c.outcome
 }
 
 // lose ends the lease of a holder that did not give it back. The scheduler has

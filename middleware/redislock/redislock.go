@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/go-redis/v9"
@@ -23,7 +24,7 @@ type Locker struct {
 	// Two pools to the same server. However many ask, those who hold always
 	// have connections to renew and release with.
 	askClient, holdClient *redis.Client
-	askSlots              slots // of askClient's pool
+	askSlots, holdSlots   slots
 
 	scripts  scripts
 	redsync  *redsync.Redsync
@@ -68,6 +69,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	l := &Locker{config: c, askClient: derive(single), holdClient: derive(single), closed: make(chan struct{})}
 	l.askSlots = make(slots, l.askClient.Options().PoolSize)
+	l.holdSlots = make(slots, l.holdClient.Options().PoolSize)
 	l.health = &health{observe: l.observe}
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
@@ -94,16 +96,17 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	if key == "" {
 		return false, errors.New("redislock: interrupt: the key is empty")
 	}
-	if l.isClosed() {
-		return false, errClosed
-	}
 	if s, ok := l.turns.Head(key); ok && l.renewals.interrupt(s) {
 		return true, nil
 	}
+	if err := l.ready(ctx, l.askSlots, opTimeout); err != nil {
+		return false, err
+	}
+	defer l.askSlots.give()
 	n := namesOf(l.prefix, key)
 	bounded, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	held, err := l.scripts.interrupt.run(bounded, l.holdClient, n.lock, n.interrupt)
+	held, err := l.scripts.interrupt.run(bounded, l.askClient, n.lock, n.interrupt)
 	if err != nil && ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -118,7 +121,7 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 // it when no guarded handler runs any more, that is after http.Server.Shutdown.
 // A lease that is still held ends with [lock.ErrLost], and its key becomes free
 // when its TTL has passed; who waits or comes later gets [lock.ErrUnavailable].
-// Close takes about a second at most, and calls after the first do nothing.
+// Close takes two seconds at most, and calls after the first do nothing.
 func (l *Locker) Close() error {
 	var err error
 	l.closing.Do(func() {
@@ -126,6 +129,9 @@ func (l *Locker) Close() error {
 		l.renewals.close()
 		l.cleanup.close()
 		l.warming.Wait()
+		over := time.After(2 * opTimeout)
+		l.askSlots.drain(over)
+		l.holdSlots.drain(over)
 		err = errors.Join(l.askClient.Close(), l.holdClient.Close())
 	})
 	return err

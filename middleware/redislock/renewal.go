@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"container/heap"
-	"context"
 	"math"
 	"sync"
 	"time"
@@ -169,14 +168,8 @@ func (r *renewals) send() {
 		if s == nil {
 			return
 		}
-		var start time.Time
-		c := &call{parent: s.ctx, lease: s, op: extend}
-		_ = c.do(func(ctx context.Context) error {
-			start = time.Now()
-			_, err := s.mutex.ExtendContext(ctx)
-			return err
-		})
-		r.extended(s, start, c.outcome)
+		start, outcome := s.extend()
+		r.extended(s, start, outcome)
 	}
 }
 

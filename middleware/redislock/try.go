@@ -44,7 +44,7 @@ func (l *Locker) try(ctx context.Context, s *lease) error {
 	if err := l.enterAlone(ctx, s); err != nil {
 		return err
 	}
-	if _, err := l.ask(ctx, s); err != nil {
+	if _, err := l.ask(ctx, s, opTimeout); err != nil {
 		return s.fail(err)
 	}
 	if s.granted {
