@@ -36,17 +36,19 @@ func Wrap(g *middleware.Guard) gin.HandlerFunc {
 			return
 		}
 		writer, request := c.Writer, c.Request
-		defer func() { c.Writer, c.Request = writer, request }()
+		guarded := Request(c)
+		defer func() {
+			c.Writer, c.Request = writer, request
+			request.MultipartForm = guarded.MultipartForm // so that net/http removes its files
+		}()
 
 		next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// The Guard hands gin's writer on, since that keeps count itself.
 			c.Writer, c.Request = w.(gin.ResponseWriter), r
 			c.Next()
 		})
-		guarded := Request(c)
 		if !g.Serve(c.Writer, guarded, next) {
 			c.Abort()
 		}
-		request.MultipartForm = guarded.MultipartForm // so that net/http removes its files
 	}
 }

@@ -74,13 +74,15 @@ var errNotGin = errors.New("the request does not come from ginlock")
 type valuesKey struct{}
 
 // values copies what handlers have set so far, since the map is gin's and
-// handlers go on writing to it. Only string keys can be asked for.
+// handlers go on writing to it, some on goroutines of their own: only c.Copy
+// reads all of it under gin's lock. Only string keys can be asked for.
 func values(c *gin.Context) map[string]any {
-	if len(c.Keys) == 0 {
+	keys := c.Copy().Keys
+	if len(keys) == 0 {
 		return nil
 	}
-	all := make(map[string]any, len(c.Keys))
-	for k, v := range c.Keys {
+	all := make(map[string]any, len(keys))
+	for k, v := range keys {
 		if k, ok := k.(string); ok {
 			all[k] = v
 		}

@@ -40,11 +40,11 @@ func complete(w http.ResponseWriter, r *http.Request, p progress) bool {
 }
 
 func hijacked(w http.ResponseWriter, p progress) bool {
-	if t, ok := p.(*tally); ok {
-		return t.hijacked
+	if t, ok := p.(*tally); ok && t.hijacked {
+		return true
 	}
-	// net/http tells on a write, and writing nothing to a response that was
-	// begun changes nothing.
+	// Not everything that counts knows. net/http tells on a write, and writing
+	// nothing to a response that was begun changes nothing.
 	_, err := w.Write(nil)
 	return errors.Is(err, http.ErrHijacked)
 }

@@ -80,7 +80,9 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType s
 	}
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if h.Get("Content-Encoding") == "" { // else it is not the length of what is sent
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // the client may have gone

@@ -77,6 +77,9 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.turnAway(w, r, keyDenial(err), "", time.Since(arrived))
 		return false
 	}
+	if g.acquire.Wait > 0 && body == r.Body { // else the key function has read it
+		body = readAhead(r, body)
+	}
 	lease, err := g.locks.Acquire(r.Context(), key, g.acquire)
 	wait := time.Since(arrived)
 	if err != nil {

@@ -94,8 +94,10 @@ func serve(t testing.TB, p protocol, h http.Handler) *httptest.Server {
 
 func guarded(t *testing.T, p protocol, g *middleware.Guard, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	return serve(t, p, httplock.Wrap(g)(h))
+	return serve(t, p, wrap(g, h))
 }
+
+func wrap(g *middleware.Guard, h http.HandlerFunc) http.Handler { return httplock.Wrap(g)(h) }
 
 // otherWriter is what a middleware further out may put around the writer of
 // net/http.

@@ -27,8 +27,9 @@ func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 	}
 	held := r.WithContext(ctx)
 	held.Body = body
+	// net/http removes the files of a form from its own request only.
+	defer func() { r.MultipartForm = held.MultipartForm }()
 	next.ServeHTTP(w, held)
-	r.MultipartForm = held.MultipartForm // whose files net/http removes, from its own request only
 	return context.Cause(ctx)
 }
 

@@ -43,8 +43,8 @@ func newConfig(opts []Option) (config, error) {
 }
 
 // WithTTL sets how long a key stays held after the process that holds it has
-// died. 0, the default, is [lock.DefaultTTL]; less than [lock.MinTTL] is
-// refused.
+// died. 0, the default, is [lock.DefaultTTL]; less than [lock.MinTTL] and more
+// than [lock.MaxTTL] are refused.
 //
 // The TTL is renewed while the handler runs. It is neither a limit on the work
 // (that is [WithMaxHold]) nor on the wait ([WithWait]).

@@ -21,6 +21,9 @@ func track(w http.ResponseWriter) (http.ResponseWriter, progress) {
 	if w, t := trackNetHTTP(w); w != nil {
 		return w, t
 	}
+	if w, p := trackUnwrapping(w); w != nil {
+		return w, p
+	}
 	return trackAny(w)
 }
 

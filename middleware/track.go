@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net"
 	"net/http"
@@ -43,6 +44,56 @@ func trackAny(w http.ResponseWriter) (http.ResponseWriter, *tally) {
 		},
 	}), t
 }
+
+// trackUnwrapping is for a wrapper that adds nothing but Unwrap, as those that
+// record a status do. Through Unwrap an http.ResponseController reaches what is
+// underneath, so that is tracked as well. It returns nil for other writers.
+func trackUnwrapping(w http.ResponseWriter) (http.ResponseWriter, progress) {
+	u, ok := w.(unwrapper)
+	if !ok {
+		return nil, nil
+	}
+	switch w.(type) {
+	case http.Flusher, flushErrorer, http.Hijacker, http.Pusher, io.ReaderFrom, io.StringWriter,
+		http.CloseNotifier, deadliner, fullDuplexer: //nolint:staticcheck // CloseNotifier is still offered
+		return nil, nil
+	}
+	inner, p := track(u.Unwrap())
+	t := &unwrapping{ResponseWriter: w, inner: inner, innerProgress: p}
+	return t, t
+}
+
+type (
+	unwrapper    interface{ Unwrap() http.ResponseWriter }
+	flushErrorer interface{ FlushError() error }
+	deadliner    interface{ SetWriteDeadline(time.Time) error }
+	fullDuplexer interface{ EnableFullDuplex() error }
+)
+
+// unwrapping counts what goes through its wrapper, and past it.
+type unwrapping struct {
+	http.ResponseWriter
+	tally         tally
+	inner         http.ResponseWriter
+	innerProgress progress
+}
+
+func (w *unwrapping) Unwrap() http.ResponseWriter { return w.inner }
+
+func (w *unwrapping) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	w.tally.header(status)
+}
+
+func (w *unwrapping) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.tally.body(n)
+	return n, err
+}
+
+func (w *unwrapping) Written() bool { return w.tally.Written() || w.innerProgress.Written() }
+func (w *unwrapping) Size() int     { return w.tally.Size() + w.innerProgress.Size() }
+func (w *unwrapping) Status() int   { return cmp.Or(w.tally.Status(), w.innerProgress.Status()) }
 
 // netHTTP is what the ResponseWriters of net/http have in common.
 type netHTTP interface {

@@ -28,11 +28,11 @@ func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, d Denial, key s
 }
 
 // clientLeft tells a client that has gone from a deadline that a middleware has
-// set: there the client still waits for an answer.
+// set, and from a server that ends its requests, where the client still waits
+// for an answer. net/http cancels the context of a client that has gone, and
+// gives no cause.
 func clientLeft(ctx context.Context) bool {
-	return ctx.Err() != nil &&
-		!errors.Is(ctx.Err(), context.DeadlineExceeded) &&
-		!errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	return ctx.Err() != nil && context.Cause(ctx) == context.Canceled
 }
 
 // lockDenial is the answer where Acquire with ctx returned err.
@@ -48,7 +48,7 @@ func (g *Guard) lockDenial(ctx context.Context, err error) Denial {
 		return newDenial(QueueFull, g.holds.retryAfter(ahead), err)
 	case errors.Is(err, lock.ErrUnavailable):
 		return newDenial(Unavailable, 0, err)
-	case ctx.Err() != nil: // a deadline that came before WithWait's
+	case ctx.Err() == context.DeadlineExceeded: // one that came before WithWait's
 		return newDenial(Busy, g.holds.retryAfter(ahead), err)
 	default:
 		return newDenial(Unavailable, 0, err)

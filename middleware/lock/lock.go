@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// What the zero values in [Options] stand for, and the minimum TTL.
+// What the zero values in [Options] stand for, and the bounds of a TTL.
 const (
 	DefaultTTL      = 10 * time.Second
 	DefaultMaxQueue = 128
 	MinTTL          = 50 * time.Millisecond // below it a renewal is not dependably quicker than the TTL
+	MaxTTL          = 24 * time.Hour        // it is what a crash costs; longer is a mistake
 )
 
 // A Locker gives out leases on keys, to one holder per key at a time.
@@ -57,7 +58,8 @@ type Locker interface {
 type Options struct {
 	// TTL is how long the key stays held after its holder has died. It is
 	// renewed at a third of that while the lease is held, so it bounds the
-	// recovery from a crash and not the work. 0: DefaultTTL; at least MinTTL.
+	// recovery from a crash and not the work. 0: DefaultTTL; from MinTTL to
+	// MaxTTL.
 	TTL time.Duration
 
 	// Wait is how long to wait for a held key. 0: one try, with no place in
@@ -74,8 +76,8 @@ type Options struct {
 // Check returns every problem of o at once, joined, or nil.
 func (o Options) Check() error {
 	var errs []error
-	if o.TTL < 0 || o.TTL > 0 && o.TTL < MinTTL {
-		errs = append(errs, fmt.Errorf("lock: TTL of %v: must be 0 for the default of %v, or at least %v", o.TTL, DefaultTTL, MinTTL))
+	if o.TTL != 0 && (o.TTL < MinTTL || o.TTL > MaxTTL) {
+		errs = append(errs, fmt.Errorf("lock: TTL of %v: must be 0 for the default of %v, or from %v to %v", o.TTL, DefaultTTL, MinTTL, MaxTTL))
 	}
 	if o.Wait < 0 {
 		errs = append(errs, fmt.Errorf("lock: Wait of %v: must be 0 for a single try, or positive", o.Wait))
