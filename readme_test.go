@@ -26,6 +26,8 @@ import (
 // that, and the compiler to the rest.
 
 func open(use func(lock.Locker)) error {
+	// import "github.com/redis/go-redis/v9"
+	// import "github.com/reqlock/reqlock/middleware/redislock"
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	locks, err := redislock.New(rdb)
 	if err != nil {
@@ -37,12 +39,17 @@ func open(use func(lock.Locker)) error {
 }
 
 func netHTTP(mux *http.ServeMux, locks lock.Locker, chat http.Handler) {
-	key := keyfuncs.Join(keyfuncs.Header("X-User-ID"), keyfuncs.PathValue("session"))
+	// import "github.com/reqlock/reqlock/httplock"
+	// import "github.com/reqlock/reqlock/keyfuncs"
+	// import "github.com/reqlock/reqlock/middleware"
+	user := func(r *http.Request) (string, error) { return userOf(r.Context()), nil } // "" is answered with 400
+	key := keyfuncs.Join(user, keyfuncs.PathValue("session"))
 	guard := httplock.New(locks, key, middleware.WithWait(3*time.Second))
 	mux.Handle("POST /sessions/{session}/messages", guard(chat))
 }
 
 func inGin(router *gin.Engine, locks lock.Locker, authenticate, chat gin.HandlerFunc) {
+	// import "github.com/reqlock/reqlock/ginlock"
 	key := keyfuncs.Join(ginlock.Value("user"), keyfuncs.PathValue("session"))
 	chats := router.Group("/sessions/:session", authenticate)
 	chats.Use(ginlock.New(locks, key, middleware.WithWait(3*time.Second)))
@@ -52,10 +59,13 @@ func inGin(router *gin.Engine, locks lock.Locker, authenticate, chat gin.Handler
 func fenced(r *http.Request, order string, store interface {
 	Save(ctx context.Context, order string, fence uint64) error
 }) error {
+	// import "github.com/reqlock/reqlock/middleware/lock"
 	lease, _ := lock.From(r.Context())
 	err := store.Save(r.Context(), order, lease.Fence()) // refuses a fence below one it has seen
 	return err
 }
+
+func userOf(context.Context) string { return "" }
 
 var _ = []any{open, netHTTP, inGin, fenced}
 

@@ -44,7 +44,9 @@ func Request(c *gin.Context) *http.Request {
 // Value returns a Func with the value that an earlier gin handler has put into
 // the context with c.Set(name, …), such as the user that it has authenticated.
 // Strings, integers and types with a String method make a key; other types are
-// [keyfuncs.ErrMalformed]. No value, nil and "" are [keyfuncs.ErrMissing].
+// [keyfuncs.ErrMalformed]. No value, nil and "" are [keyfuncs.ErrMissing]: a 400
+// here often means that the guard comes before the handler that sets the value.
+// The value is taken as it is: wrap what is a secret in [keyfuncs.Hash].
 //
 // Outside of this package's handlers and [Request] it fails with an error that
 // is neither, which a Guard answers with 500. Value panics where the name is

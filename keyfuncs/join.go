@@ -11,8 +11,8 @@ import (
 // Join returns a Func whose key is the parts' values with colons between:
 // "u1:s1". Colons and percent signs inside of a value are written %3A and %25,
 // and no value is empty, so different lists of values never give the same key,
-// whatever the values hold and however Joins are nested: user "a:b" with
-// session "c" is "a%3Ab:c".
+// whatever the values hold: user "a:b" with session "c" is "a%3Ab:c". A Join in
+// a Join is one value, and escaped as such.
 //
 // The first part that fails decides the error; a part that is "" is missing.
 // Join panics where it is given no part or a nil one.

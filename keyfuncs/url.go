@@ -23,7 +23,10 @@ func Path(r *http.Request) (string, error) {
 	return r.URL.Path, nil
 }
 
-const wrapMatched = "wrap the matched handler: it is known only after the ServeMux has matched the request"
+const (
+	wrapMatched = "wrap the matched handler: it is known only after the ServeMux has matched the request"
+	noWildcard  = "wrap the matched handler: the pattern of this one has no such wildcard, or it is empty"
+)
 
 // Pattern is the ServeMux pattern that matched, "POST /orders/{id}": the same
 // for all who use the route, so it is a part of a key and never a key of its
@@ -49,7 +52,11 @@ func PathValue(name string) Func {
 	return func(r *http.Request) (string, error) {
 		value := r.PathValue(name)
 		if value == "" {
-			return "", &Error{Source: "path value", Name: name, Err: ErrMissing, Detail: wrapMatched}
+			detail := noWildcard
+			if r.Pattern == "" {
+				detail = wrapMatched
+			}
+			return "", &Error{Source: "path value", Name: name, Err: ErrMissing, Detail: detail}
 		}
 		return value, nil
 	}

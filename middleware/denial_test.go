@@ -118,6 +118,19 @@ func TestDenialToHEADHasNoBody(t *testing.T) {
 	}
 }
 
+// A DenyFunc that writes nothing does not make a success of a denial.
+func TestDenyFuncThatWritesNothing(t *testing.T) {
+	silent := middleware.WithDeny(func(http.ResponseWriter, *http.Request, middleware.Denial) {})
+	for _, p := range protocols {
+		srv := guarded(t, p, newGuard(t, &stub{err: lock.ErrBusy}, silent), nothing)
+		resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL))
+		require.NoError(t, err)
+		resp.Body.Close()
+		assert.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		assert.Equal(t, "1", resp.Header.Get("Retry-After"))
+	}
+}
+
 func TestCustomDenyFuncFindsTheHeadersSet(t *testing.T) {
 	var got middleware.Denial
 	deny := func(w http.ResponseWriter, _ *http.Request, d middleware.Denial) {

@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// A DenyFunc writes the response to a request that is denied. It must write
-// one, since net/http makes an empty 200 out of nothing. It is called
-// concurrently, each time on the goroutine of its request and when that holds
+// A DenyFunc writes the response to a request that is denied; where it writes
+// nothing, that is the status alone. It is called concurrently, each time on the goroutine of its request and when that holds
 // no lock (any more).
 //
 // The headers that clients rely on are set before it is called, so that it

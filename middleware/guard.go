@@ -22,7 +22,8 @@ type Guard struct {
 
 // NewGuard returns a Guard that holds, with locks, the key that key derives
 // from a request. One Guard usually stands for one route: Retry-After is
-// estimated from how long its handlers take.
+// estimated from how long its handlers have taken in this process, and at least
+// what the request has waited; a second where neither is known.
 //
 // The error joins every problem with the arguments, each on a line of its own.
 func NewGuard(locks lock.Locker, key keyfuncs.Func, opts ...Option) (*Guard, error) {
@@ -83,7 +84,7 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	lease, err := g.locks.Acquire(r.Context(), key, g.acquire)
 	wait := time.Since(arrived)
 	if err != nil {
-		g.turnAway(w, r, g.lockDenial(r.Context(), err), key, wait)
+		g.turnAway(w, r, g.lockDenial(r.Context(), err, wait), key, wait)
 		return false
 	}
 

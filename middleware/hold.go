@@ -22,9 +22,7 @@ func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 	}
 	start := time.Now()
 	defer func() { g.release(r, lease, time.Since(start)) }()
-	if g.observer != nil {
-		g.observer(ctx, lock.Acquired{Key: lease.Key(), Fence: lease.Fence(), Wait: wait})
-	}
+	g.observer(ctx, lock.Acquired{Key: lease.Key(), Fence: lease.Fence(), Wait: wait})
 	held := r.WithContext(ctx)
 	held.Body = body
 	// net/http removes the files of a form from its own request only.
@@ -39,9 +37,7 @@ func (g *Guard) release(r *http.Request, lease lock.Lease, hold time.Duration) {
 	g.holds.observe(hold)
 	ctx := context.WithoutCancel(r.Context())
 	err := lease.Release(ctx)
-	if g.observer != nil {
-		g.observer(ctx, lock.Released{Key: lease.Key(), Fence: lease.Fence(), Hold: hold, Err: err})
-	}
+	g.observer(ctx, lock.Released{Key: lease.Key(), Fence: lease.Fence(), Hold: hold, Err: err})
 }
 
 // withMaxHold returns a context that ends with ErrMaxHold once d is over, and

@@ -30,6 +30,8 @@ func newConfig(opts []Option) (config, error) {
 	c := config{
 		acquire: lock.Options{Wait: DefaultWait},
 		deny:    ProblemJSON,
+
+		observer: lock.LogTo(nil),
 	}
 	var errs []error
 	for i, opt := range opts {
@@ -83,14 +85,23 @@ func WithMaxQueue(n int) Option {
 // WithMaxHold sets how long a handler may hold its key: after that its context
 // ends with [lock.ErrMaxHold] as the cause. 0, the default, sets no limit.
 //
-// The key stays held until the handler returns, since what still runs still
-// needs it. A handler that returns without having written anything is answered
-// for with [MaxHold].
+// It counts from when the handler starts; the wait is not part of it. The key
+// stays held until the handler returns, since what still runs still needs it. A
+// handler that returns without having written anything is answered for with
+// [MaxHold]. One that does not care for its context and writes later has its
+// connection broken off, and its client sees no answer at all, unless that
+// declared its Content-Length and is complete.
+//
+// Without a limit a handler that hangs holds its key for ever: set one that is
+// above your longest work.
 func WithMaxHold(d time.Duration) Option {
 	return func(c *config) error {
 		c.maxHold = d
 		if d < 0 {
 			return fmt.Errorf("middleware: WithMaxHold: %v: must be 0 for no limit, or positive", d)
+		}
+		if d > 0 && d < time.Millisecond {
+			return fmt.Errorf("middleware: WithMaxHold: %v is less than any handler takes: is the unit missing?", d)
 		}
 		return nil
 	}
@@ -126,7 +137,9 @@ func WithDeny(deny DenyFunc) Option {
 }
 
 // WithObserver sets who is told of [lock.Acquired], [lock.Denied],
-// [lock.Abandoned] and [lock.Released]. By default nobody is.
+// [lock.Abandoned] and [lock.Released]. The default is [lock.LogTo] with
+// [slog.Default], which warns of [KeyFailed] and [MaxHold] and has the rest at
+// debug level; an observer of your own replaces it.
 //
 // A Locker has an observer of its own for what happens to its backend and its
 // leases; the two may be the same function.

@@ -32,6 +32,9 @@ func TestNewGuardRefuses(t *testing.T) {
 		{"negative wait", memlock.New(), user, middleware.WithWait(-time.Second), "WithWait: lock: Wait of -1s"},
 		{"negative queue", memlock.New(), user, middleware.WithMaxQueue(-1), "WithMaxQueue: lock: MaxQueue of -1"},
 		{"negative hold", memlock.New(), user, middleware.WithMaxHold(-time.Second), "WithMaxHold: -1s"},
+		{"TTL too long", memlock.New(), user, middleware.WithTTL(lock.MaxTTL + 1), "WithTTL: lock: TTL of 24h0m0.000000001s"},
+		{"wait without a unit", memlock.New(), user, middleware.WithWait(3), "WithWait: lock: Wait of 3ns is as good as none: is the unit missing?"},
+		{"hold without a unit", memlock.New(), user, middleware.WithMaxHold(30), "WithMaxHold: 30ns is less than any handler takes: is the unit missing?"},
 		{"nil skip", memlock.New(), user, middleware.WithSkip(nil), "WithSkip: the function is nil"},
 		{"nil deny", memlock.New(), user, middleware.WithDeny(nil), "WithDeny: the function is nil"},
 		{"nil observer", memlock.New(), user, middleware.WithObserver(nil), "WithObserver: the observer is nil"},
@@ -50,7 +53,7 @@ func TestNewGuardRefuses(t *testing.T) {
 		_, err := middleware.NewGuard((*memlock.Locker)(nil), nil, everything...)
 		require.Error(t, err)
 		for _, tt := range tests[3:] {
-			want := strings.Replace(tt.want, "option 1 of 1", "option 4 of 12", 1)
+			want := strings.Replace(tt.want, "option 1 of 1", "option 4 of 15", 1)
 			assert.ErrorContains(t, err, want)
 		}
 		assert.ErrorContains(t, err, "the lock.Locker is nil")
@@ -68,7 +71,7 @@ func TestOptionsReachTheLocker(t *testing.T) {
 		{"reject at once", []middleware.Option{middleware.WithWait(0)}, lock.Options{}},
 		{"L24: the wait may exceed the TTL", []middleware.Option{middleware.WithTTL(time.Second), middleware.WithWait(time.Minute)}, lock.Options{TTL: time.Second, Wait: time.Minute}},
 		{"queue", []middleware.Option{middleware.WithMaxQueue(7)}, lock.Options{Wait: middleware.DefaultWait, MaxQueue: 7}},
-		{"the last wins", []middleware.Option{middleware.WithWait(1), middleware.WithWait(2)}, lock.Options{Wait: 2}},
+		{"the last wins", []middleware.Option{middleware.WithWait(time.Second), middleware.WithWait(time.Minute)}, lock.Options{Wait: time.Minute}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -37,9 +37,9 @@ func (h *holdTime) observe(hold time.Duration) {
 	h.dev += (diff.Abs() - h.dev) / 4
 }
 
-// retryAfter returns when a request with so many ahead of it is likely to find
+// estimate returns when a request with so many ahead of it is likely to find
 // its key free, unclamped by the minimum; 0 where nothing is known yet.
-func (h *holdTime) retryAfter(ahead int) time.Duration {
+func (h *holdTime) estimate(ahead int) time.Duration {
 	h.mu.Lock()
 	one := h.mean + 4*h.dev
 	h.mu.Unlock()

@@ -84,3 +84,17 @@ func TestRetryAfter(t *testing.T) {
 		})
 	}
 }
+
+// Where nothing is known of the holder, what was waited for it is.
+func TestRetryAfterIsAtLeastTheWait(t *testing.T) {
+	locks := memlock.New()
+	held, err := locks.Acquire(t.Context(), "u1", lock.Options{})
+	require.NoError(t, err)
+	srv := guarded(t, http1, newGuard(t, locks, middleware.WithWait(1100*time.Millisecond)), nothing)
+	resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL))
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Equal(t, "2", resp.Header.Get("Retry-After"))
+	require.NoError(t, held.Release(t.Context()))
+}

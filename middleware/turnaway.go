@@ -19,9 +19,7 @@ func (g *Guard) turnAway(w http.ResponseWriter, r *http.Request, d Denial, key s
 		g.answer(w, r, d)
 		return
 	}
-	if g.observer != nil {
-		g.observer(r.Context(), lock.Abandoned{Key: key, Wait: wait})
-	}
+	g.observer(r.Context(), lock.Abandoned{Key: key, Wait: wait})
 	// Nobody reads this, unless a middleware further out has ended the
 	// context: an empty 200 would then say that the work was done.
 	w.WriteHeader(statusClientClosedRequest)
@@ -36,33 +34,42 @@ func clientLeft(ctx context.Context) bool {
 }
 
 // lockDenial is the answer where Acquire with ctx returned err.
-func (g *Guard) lockDenial(ctx context.Context, err error) Denial {
+func (g *Guard) lockDenial(ctx context.Context, err error, wait time.Duration) Denial {
 	ahead := 1
 	if busy, ok := errors.AsType[*lock.BusyError](err); ok {
 		ahead = busy.Ahead
 	}
 	switch {
 	case errors.Is(err, lock.ErrBusy):
-		return newDenial(Busy, g.holds.retryAfter(ahead), err)
+		return newDenial(Busy, g.retryAfter(ahead, wait), err)
 	case errors.Is(err, lock.ErrQueueFull):
-		return newDenial(QueueFull, g.holds.retryAfter(ahead), err)
+		return newDenial(QueueFull, g.retryAfter(ahead, wait), err)
 	case errors.Is(err, lock.ErrUnavailable):
 		return newDenial(Unavailable, 0, err)
 	case ctx.Err() == context.DeadlineExceeded: // one that came before WithWait's
-		return newDenial(Busy, g.holds.retryAfter(ahead), err)
+		return newDenial(Busy, g.retryAfter(ahead, wait), err)
 	default:
 		return newDenial(Unavailable, 0, err)
 	}
 }
 
+// retryAfter goes by what holders usually take. What is held for longer than
+// that, or by a holder of which this process knows nothing, can be expected to
+// last about as long again as it was waited for.
+func (g *Guard) retryAfter(ahead int, wait time.Duration) time.Duration {
+	return max(g.holds.estimate(ahead), wait)
+}
+
 func (g *Guard) observeDenied(r *http.Request, key string, wait time.Duration, d Denial) {
-	if g.observer != nil {
-		g.observer(r.Context(), lock.Denied{Key: key, Reason: string(d.Reason), Wait: wait, Err: d.Err})
-	}
+	g.observer(r.Context(), lock.Denied{Key: key, Reason: string(d.Reason), Wait: wait, Err: d.Err})
 }
 
 // answer writes d's response.
 func (g *Guard) answer(w http.ResponseWriter, r *http.Request, d Denial) {
 	d.setHeaders(w.Header())
+	w, sent := track(w)
 	g.deny(w, r, d)
+	if !sent.Written() {
+		w.WriteHeader(d.Status) // net/http would make an empty 200 of it
+	}
 }

@@ -30,12 +30,19 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8081", "where to serve")
 	addr := flag.String("redis", "", "the Redis that holds the locks, such as localhost:6379; without it they hold in this process only")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q", flag.Arg(0))
+	}
 
 	var locks lock.Locker = memlock.New()
 	if *addr == "" {
 		log.Print("no -redis: the locks hold in this process only")
 	} else {
-		shared, err := redislock.New(redis.NewClient(&redis.Options{Addr: *addr}))
+		rdb := redis.NewClient(&redis.Options{Addr: *addr})
+		if err := rdb.Ping(context.Background()).Err(); err != nil {
+			log.Fatalf("no Redis at %s: %v", *addr, err)
+		}
+		shared, err := redislock.New(rdb)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -53,6 +60,7 @@ func main() {
 	drained := make(chan error, 1)
 	context.AfterFunc(ctx, func() {
 		stop() // a second signal ends at once
+		log.Print("shutting down when all requests are answered")
 		drained <- srv.Shutdown(context.Background())
 	})
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -74,7 +82,7 @@ func pay(w http.ResponseWriter, r *http.Request) {
 	// of an order, and the table refuses whoever comes with a smaller one.
 	//
 	//	UPDATE orders SET paid = true, fence = $2
-	//	WHERE id = $1 AND NOT paid AND fence < $2
+	//	WHERE id = $1 AND NOT paid AND fence <= $2
 	lease, _ := lock.From(r.Context())
 	select {
 	case <-time.After(500 * time.Millisecond): // the bank

@@ -75,30 +75,50 @@ func (BackendFailed) event()    {}
 func (BackendRecovered) event() {}
 
 // LogTo returns an Observer that writes events to log, nil being
-// [slog.Default]: what an operator must act on as warnings, a backend's return
-// as information, everything else at debug level. Keys may hold what
-// identifies a user; they are logged as they are.
+// [slog.Default]. As warnings: what an operator must act on, that is a lost
+// lease, a backend that cannot be asked, a key function that fails and a
+// handler that runs for too long. A backend's return is information, everything
+// else is at debug level. Keys may hold what identifies a user; they are logged
+// as they are.
 func LogTo(log *slog.Logger) Observer {
 	return func(ctx context.Context, e Event) {
 		l := log
 		if l == nil {
 			l = slog.Default()
 		}
+		level := levelOf(e)
+		if !l.Enabled(ctx, level) {
+			return // most events, on the path of every request
+		}
 		switch e := e.(type) {
 		case Acquired:
-			l.DebugContext(ctx, "reqlock: acquired", "key", e.Key, "fence", e.Fence, "wait", e.Wait)
+			l.Log(ctx, level, "reqlock: acquired", "key", e.Key, "fence", e.Fence, "wait", e.Wait)
 		case Denied:
-			l.DebugContext(ctx, "reqlock: denied", "key", e.Key, "reason", e.Reason, "wait", e.Wait, "err", e.Err)
+			l.Log(ctx, level, "reqlock: denied", "key", e.Key, "reason", e.Reason, "wait", e.Wait, "err", e.Err)
 		case Abandoned:
-			l.DebugContext(ctx, "reqlock: the client left while waiting", "key", e.Key, "wait", e.Wait)
+			l.Log(ctx, level, "reqlock: the client left while waiting", "key", e.Key, "wait", e.Wait)
 		case Released:
-			l.DebugContext(ctx, "reqlock: released", "key", e.Key, "fence", e.Fence, "hold", e.Hold, "err", e.Err)
+			l.Log(ctx, level, "reqlock: released", "key", e.Key, "fence", e.Fence, "hold", e.Hold, "err", e.Err)
 		case Lost:
-			l.WarnContext(ctx, "reqlock: lease lost", "key", e.Key, "fence", e.Fence, "err", e.Err)
+			l.Log(ctx, level, "reqlock: lease lost", "key", e.Key, "fence", e.Fence, "err", e.Err)
 		case BackendFailed:
-			l.WarnContext(ctx, "reqlock: backend unavailable", "err", e.Err)
+			l.Log(ctx, level, "reqlock: backend unavailable", "err", e.Err)
 		case BackendRecovered:
-			l.InfoContext(ctx, "reqlock: backend available again", "after", e.After)
+			l.Log(ctx, level, "reqlock: backend available again", "after", e.After)
 		}
 	}
+}
+
+func levelOf(e Event) slog.Level {
+	switch e := e.(type) {
+	case Lost, BackendFailed:
+		return slog.LevelWarn
+	case BackendRecovered:
+		return slog.LevelInfo
+	case Denied:
+		if e.Reason == "key_failed" || e.Reason == "max_hold" {
+			return slog.LevelWarn
+		}
+	}
+	return slog.LevelDebug
 }

@@ -21,6 +21,8 @@ var logged = []struct {
 	{lock.Acquired{Key: "k", Fence: 7, Wait: time.Second}, `level=DEBUG msg="reqlock: acquired" key=k fence=7 wait=1s`},
 	{lock.Denied{Key: "k", Reason: "busy", Wait: time.Second, Err: lock.ErrBusy}, `level=DEBUG msg="reqlock: denied" key=k reason=busy wait=1s err="lock: held by somebody else"`},
 	{lock.Denied{Reason: "no_key"}, `level=DEBUG msg="reqlock: denied" key="" reason=no_key wait=0s err=<nil>`},
+	{lock.Denied{Reason: "key_failed", Err: lock.ErrLost}, `level=WARN msg="reqlock: denied" key="" reason=key_failed wait=0s err="lock: lease lost"`},
+	{lock.Denied{Key: "k", Reason: "max_hold", Err: lock.ErrMaxHold}, `level=WARN msg="reqlock: denied" key=k reason=max_hold wait=0s err="lock: held for too long"`},
 	{lock.Abandoned{Key: "k", Wait: time.Second}, `level=DEBUG msg="reqlock: the client left while waiting" key=k wait=1s`},
 	{lock.Released{Key: "k", Fence: 7, Hold: time.Minute}, `level=DEBUG msg="reqlock: released" key=k fence=7 hold=1m0s err=<nil>`},
 	{lock.Lost{Key: "a b", Fence: 7, Err: lock.ErrStolen}, `level=WARN msg="reqlock: lease lost" key="a b" fence=7 err="lock: lease lost: the key is in another's hands"`},

@@ -63,7 +63,7 @@ type Options struct {
 	TTL time.Duration
 
 	// Wait is how long to wait for a held key. 0: one try, with no place in
-	// the queue. It is independent of TTL.
+	// the queue; otherwise at least a millisecond. It is independent of TTL.
 	Wait time.Duration
 
 	// MaxQueue is how many callers of one process may wait for one key; one
@@ -78,6 +78,9 @@ func (o Options) Check() error {
 	var errs []error
 	if o.TTL != 0 && (o.TTL < MinTTL || o.TTL > MaxTTL) {
 		errs = append(errs, fmt.Errorf("lock: TTL of %v: must be 0 for the default of %v, or from %v to %v", o.TTL, DefaultTTL, MinTTL, MaxTTL))
+	}
+	if o.Wait > 0 && o.Wait < time.Millisecond {
+		errs = append(errs, fmt.Errorf("lock: Wait of %v is as good as none: is the unit missing? 0 is a single try", o.Wait))
 	}
 	if o.Wait < 0 {
 		errs = append(errs, fmt.Errorf("lock: Wait of %v: must be 0 for a single try, or positive", o.Wait))

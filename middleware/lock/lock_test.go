@@ -49,7 +49,7 @@ func TestOptionsWithDefaults(t *testing.T) {
 	set := lock.Options{TTL: time.Minute, Wait: time.Hour, MaxQueue: 1}
 	tests := []struct{ in, want lock.Options }{
 		{lock.Options{}, lock.Options{TTL: 10 * time.Second, MaxQueue: 128}},
-		{lock.Options{Wait: 1}, lock.Options{TTL: lock.DefaultTTL, Wait: 1, MaxQueue: lock.DefaultMaxQueue}},
+		{lock.Options{Wait: time.Second}, lock.Options{TTL: lock.DefaultTTL, Wait: time.Second, MaxQueue: lock.DefaultMaxQueue}},
 		{set, set},
 	}
 	for _, tt := range tests {

@@ -15,6 +15,9 @@ var (
 	// errNotRenewed is for the leases that it still had.
 	errNotRenewed = fmt.Errorf("%w: the Locker was closed and renews no more", lock.ErrExpired)
 
+	// errGone is for a lease that the server does not know any more.
+	errGone = fmt.Errorf("%w early: the server does not have the lock any more; it restarted without its data, or the lock was evicted or deleted", lock.ErrExpired)
+
 	errNoConnection = errors.New("all connections are taken: the pool is too small")
 	errTooLate      = errors.New("the lock was granted after more than its TTL")
 )

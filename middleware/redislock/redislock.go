@@ -45,15 +45,18 @@ var _ lock.Locker = (*Locker)(nil)
 // and stays yours to close. New waits for nothing: a server that cannot be
 // reached shows as [lock.ErrUnavailable] when a key is acquired.
 //
-// client is a *redis.Client. Another UniversalClient is an error, and so is a
-// bad option; all problems are reported at once.
+// Addresses, credentials, TLS, Dialer and pool sizes carry over; hooks and a
+// Limiter do not.
+//
+// client is a *redis.Client to a single server. Cluster and Ring clients are an
+// error, and so is a bad option; all problems are reported at once.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	c := config{prefix: defaultPrefix, observe: lock.LogTo(nil)}
 	var errs []error
 	single, ok := client.(*redis.Client)
 	switch {
 	case !ok:
-		errs = append(errs, fmt.Errorf("redislock: client of type %T: must be a *redis.Client", client))
+		errs = append(errs, fmt.Errorf("redislock: client of type %T: must be a *redis.Client; Cluster and Ring are not supported", client))
 	case single == nil:
 		errs = append(errs, errors.New("redislock: client is nil"))
 	}

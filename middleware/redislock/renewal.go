@@ -214,9 +214,13 @@ func (r *renewals) note(s *lease, start time.Time, o outcome) error {
 		}
 	case notOurs, gone:
 		if s.lost == nil {
-			s.lost = lock.ErrExpired
-			if o == notOurs && valid {
+			switch {
+			case !valid:
+				s.lost = lock.ErrExpired
+			case o == notOurs:
 				s.lost = lock.ErrStolen
+			default:
+				s.lost = errGone
 			}
 		}
 	}
