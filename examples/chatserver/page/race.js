@@ -96,10 +96,11 @@ class Tab {
   draw(now, end) {
     const until = this.ended ?? now;
     const waited = this.started ?? until;
-    this.waiting.className = this.failed && this.started === undefined ? "refused" : "waiting";
+    const mark = this.failed ? 3 : 0; // what was turned away ends in red, also where it only waited
+    this.waiting.className = "waiting";
     this.answering.className = this.failed ? "refused" : "answering";
-    this.waiting.style.width = `${(100 * waited) / end}%`;
-    this.answering.style.width = `${(100 * (until - waited)) / end}%`;
+    this.waiting.style.width = `${Math.max(0, (100 * waited) / end - mark)}%`;
+    this.answering.style.width = `${Math.max(mark, (100 * (until - waited)) / end)}%`;
     const status = this.done ?? (this.started === undefined ? `waiting… ${seconds(now)}` : "answering…");
     if (this.status.textContent !== status) this.status.textContent = status;
     this.element.dataset.state = this.done ? (this.failed ? "refused" : "done") : this.started === undefined ? "waiting" : "answering";
