@@ -55,7 +55,7 @@ func trackUnwrapping(w http.ResponseWriter) (http.ResponseWriter, progress) {
 	}
 	switch w.(type) {
 	case http.Flusher, flushErrorer, http.Hijacker, http.Pusher, io.ReaderFrom, io.StringWriter,
-		http.CloseNotifier, deadliner, fullDuplexer: //nolint:staticcheck // CloseNotifier is still offered
+		closeNotifier, deadliner, fullDuplexer:
 		return nil, nil
 	}
 	inner, p := track(u.Unwrap())
@@ -64,10 +64,11 @@ func trackUnwrapping(w http.ResponseWriter) (http.ResponseWriter, progress) {
 }
 
 type (
-	unwrapper    interface{ Unwrap() http.ResponseWriter }
-	flushErrorer interface{ FlushError() error }
-	deadliner    interface{ SetWriteDeadline(time.Time) error }
-	fullDuplexer interface{ EnableFullDuplex() error }
+	unwrapper     interface{ Unwrap() http.ResponseWriter }
+	flushErrorer  interface{ FlushError() error }
+	closeNotifier interface{ CloseNotify() <-chan bool } // deprecated, and still offered
+	deadliner     interface{ SetWriteDeadline(time.Time) error }
+	fullDuplexer  interface{ EnableFullDuplex() error }
 )
 
 // unwrapping counts what goes through its wrapper, and past it.
