@@ -3,15 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
 // errShutdown is why requests end that take longer than a shutdown waits. It
-// is a deadline, so that the guard answers those that still wait for a turn.
-var errShutdown = fmt.Errorf("the server is shutting down: %w", context.DeadlineExceeded)
+// tells the guard that those which still wait for a turn have not left: it
+// answers them with 503.
+var errShutdown = errors.New("the server is shutting down")
 
 // whyCut says, in an answer that has begun, why it stops.
 func whyCut(ctx context.Context) *apiError {

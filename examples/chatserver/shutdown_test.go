@@ -88,8 +88,8 @@ func TestShutdownCutsOff(t *testing.T) {
 	assert.False(t, c.done)
 	requireError(t, c.last, "server_error", "shutting_down")
 	c = receive(t, waiting)
-	assert.Equal(t, http.StatusTooManyRequests, c.status)
-	requireError(t, c.body, "rate_limit_exceeded", "session_busy")
+	assert.Equal(t, http.StatusServiceUnavailable, c.status)
+	requireError(t, c.body, "server_error", "unavailable")
 	require.NoError(t, receive(t, served))
 }
 
