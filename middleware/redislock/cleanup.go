@@ -62,8 +62,8 @@ func (c *cleanup) run() {
 			continue
 		}
 		failed++
-		if failed < c.putBack(next) {
-			continue // one key that fails does not hold up the others
+		if n := c.putBack(next); failure(err) == refused && failed < n {
+			continue // one key that is refused does not hold up the others
 		}
 		failed = 0
 		if c.locker.sleep(context.Background(), pauses.pause(-1)) != nil {

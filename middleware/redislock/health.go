@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,9 @@ type health struct {
 func (h *health) report(ctx context.Context, err error) {
 	if err == nil && !h.down.Load() {
 		return
+	}
+	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
+		return // somebody has put something else under one key; the server is well
 	}
 	if e := h.change(err); e != nil {
 		h.observe(ctx, e)
