@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lea
 	for {
 		left, err := l.ask(ctx, s, max(time.Until(deadline), opTimeout))
 		if err != nil {
-			return nil, s.fail(err)
+			return nil, s.end(err)
 		}
 		s.announce(nil)
 		if s.granted {
@@ -63,12 +64,8 @@ func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lea
 			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1}
 		}
 		err = l.sleep(ctx, min(pauses.pause(left), rest))
-		switch {
-		case errors.Is(err, errClosed):
-			return nil, s.fail(err)
-		case err != nil:
-			s.giveUp()
-			return nil, err
+		if err != nil {
+			return nil, s.end(err)
 		}
 	}
 }
@@ -81,15 +78,26 @@ func (l *Locker) headsFailure(ctx context.Context, key string, err error) error 
 	if !ok || !errors.Is(err, lock.ErrBusy) {
 		return err
 	}
-	select {
-	case <-head.announced:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if head.failed != nil {
-		return head.failed
+	if heard, err := l.hear(ctx, head); err != nil || heard && head.failed != nil {
+		return cmp.Or(err, head.failed)
 	}
 	return err
+}
+
+// hear waits until Redis has replied to head for the first time, or has failed
+// to, as long as that takes with a connection at hand. false: head is still
+// waiting for one.
+func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
+	timer := time.NewTimer(2 * opTimeout)
+	defer timer.Stop()
+	select {
+	case <-head.announced:
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
 }
 
 func (l *Locker) sleep(ctx context.Context, d time.Duration) error {
@@ -113,10 +121,17 @@ func (s *lease) giveUp() {
 	s.turn.Pass()
 }
 
-// fail ends the turn of a caller that got no reply. Those who wait behind it get
-// its failure: they would find out the same, one after the other, and the last
-// of them after its whole wait.
-func (s *lease) fail(err error) error {
+// end ends the turn of a caller that does not get the lock because of err. Of a
+// backend that gives no reply those who wait behind it are told: they would find
+// out the same, one after the other, and the last of them after its whole wait.
+// That this caller has left, or got no connection, is no business of theirs.
+func (s *lease) end(err error) error {
+	if !errors.Is(err, lock.ErrUnavailable) || err == errNoConnection {
+		s.left = true
+		s.giveUp()
+		s.announce(nil)
+		return err
+	}
 	if s.uncertain {
 		s.locker.cleanup.add(s)
 	}

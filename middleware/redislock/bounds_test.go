@@ -175,3 +175,71 @@ func TestCloseUnderTraffic(t *testing.T) {
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
 	}
 }
+
+// A caller that leaves while it waits for a connection, or gets none, takes
+// nobody with it; and a try behind it is answered without waiting as long.
+func TestNoConnectionIsNobodyElsesBusiness(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), PoolSize: 1})
+	defer client.Close()
+	l := open(t, client)
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	proxy.Delay(100 * time.Millisecond)
+	var all sync.WaitGroup
+	for i := range 15 { // they have the only connection for three seconds
+		all.Go(func() {
+			lease, err := l.Acquire(t.Context(), fmt.Sprint("other", i), lock.Options{Wait: patience})
+			if assert.NoError(t, err) {
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+	gone := errors.New("gone")
+	leaver, leave := context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { leave(gone) })
+	_, err := l.Acquire(leaver, "key", lock.Options{Wait: patience})
+	require.ErrorIs(t, err, gone)
+
+	for range 5 {
+		all.Go(func() { // one of them is ahead, and is out of patience soon
+			lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: patience})
+			if assert.NoError(t, err) {
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+	for range 5 {
+		all.Go(func() {
+			start := time.Now()
+			lease, err := l.Acquire(t.Context(), "key", lock.Options{})
+			assert.Less(t, time.Since(start), 2*time.Second)
+			if err == nil {
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// However many are released at once, those that are held are renewed.
+func TestReleasesDoNotStarveRenewals(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), PoolSize: 2})
+	defer client.Close()
+	l := open(t, client)
+	held := acquire(t, l, "held", lock.Options{TTL: time.Second})
+	leases := make([]lock.Lease, 150)
+	for i := range leases {
+		leases[i] = acquire(t, l, fmt.Sprint("key", i), lock.Options{TTL: longTTL})
+	}
+	proxy.Delay(10 * time.Millisecond)
+	var all sync.WaitGroup
+	for _, lease := range leases { // 20 ms each, two at a time
+		all.Go(func() { assert.NoError(t, lease.Release(t.Context())) })
+	}
+	all.Wait()
+	require.NoError(t, context.Cause(held.Context()))
+	require.NoError(t, held.Release(t.Context()))
+}

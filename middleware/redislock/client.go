@@ -11,7 +11,7 @@ import (
 // is tuned for is not what a lock needs: it may wait for seconds, it repeats
 // commands whose fate is unknown, and its connections are shared with traffic
 // that can starve a renewal.
-func derive(client *redis.Client) *redis.Client {
+func derive(client *redis.Client, poolSize int) *redis.Client {
 	o := *client.Options()
 	o.MaxRetries = -1
 	o.DialerRetries = 1
@@ -21,8 +21,8 @@ func derive(client *redis.Client) *redis.Client {
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
 	o.MinIdleConns = 0
-	o.MaxActiveConns = o.PoolSize
-	o.Dialer = dialBounded(o.Dialer)
+	o.PoolSize, o.MaxActiveConns = poolSize, poolSize
+	o.Dialer = dialBounded(o.Dialer, poolSize)
 	o.Limiter = nil // the application's traffic must not stop a renewal
 	// The processor belongs to the given client; ours make their own.
 	o.PushNotificationProcessor = nil

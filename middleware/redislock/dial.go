@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 )
@@ -16,14 +17,20 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 // once, go-redis would write a line to its own log for every request of an
 // outage, and after as many failures as the pool has connections it would refuse
 // to dial for up to a second, which is more than some leases have left.
-func dialBounded(dial dialFunc) dialFunc {
+//
+// At most n dials are under way at once, those that nobody waits for included.
+func dialBounded(dial dialFunc, n int) dialFunc {
+	dialling := make(chan struct{}, n)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		select {
+		case dialling <- struct{}{}:
+		case <-ctx.Done():
+			return undialled{context.Cause(ctx)}, nil
+		}
 		dialled := make(chan net.Conn)
 		go func() { // ends with dial, which has the user's own timeout
-			conn, err := dial(ctx, network, addr)
-			if err != nil {
-				conn = undialled{err}
-			}
+			defer func() { <-dialling }()
+			conn := dialOnce(ctx, dial, network, addr)
 			select {
 			case dialled <- conn:
 			case <-ctx.Done():
@@ -37,6 +44,20 @@ func dialBounded(dial dialFunc) dialFunc {
 			return undialled{context.Cause(ctx)}, nil
 		}
 	}
+}
+
+// dialOnce makes a connection of whatever dial does, panics included.
+func dialOnce(ctx context.Context, dial dialFunc, network, addr string) (conn net.Conn) {
+	defer func() {
+		if p := recover(); p != nil {
+			conn = undialled{fmt.Errorf("dialer panicked: %v", p)}
+		}
+	}()
+	conn, err := dial(ctx, network, addr)
+	if err != nil {
+		return undialled{err}
+	}
+	return conn
 }
 
 // undialled is a connection that was never there.

@@ -18,8 +18,11 @@ var (
 	// errGone is for a lease that the server does not know any more.
 	errGone = fmt.Errorf("%w early: the server does not have the lock any more; it restarted without its data, or the lock was evicted or deleted", lock.ErrExpired)
 
-	errNoConnection = errors.New("all connections are taken: the pool is too small")
-	errTooLate      = errors.New("the lock was granted after more than its TTL")
+	// errNoConnection is for a caller that waited for a connection in vain. It
+	// says nothing of the backend.
+	errNoConnection = fmt.Errorf("redislock: %w: all connections are taken: the pool is too small", lock.ErrUnavailable)
+
+	errTooLate = errors.New("the lock was granted after more than its TTL")
 )
 
 // unavailable does not wrap err: a timeout of ours would match

@@ -33,6 +33,7 @@ type lease struct {
 	announced chan struct{}
 	granted   bool
 	failed    error
+	left      bool // it has gone without a reply
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -87,10 +88,12 @@ func (s *lease) giveBack(ctx context.Context) error {
 // unlock frees the lock, which was trusted until then.
 func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	l := s.locker
-	if err := l.ready(context.WithoutCancel(ctx), l.holdSlots, 2*opTimeout); err != nil {
+	// A lease that is over is in no hurry: it runs out by itself.
+	patience := max(opTimeout, min(time.Until(until), 4*opTimeout))
+	if err := l.ready(context.WithoutCancel(ctx), l.releaseSlots, patience); err != nil {
 		return err
 	}
-	defer l.holdSlots.give()
+	defer l.releaseSlots.give()
 	valid := time.Now().Before(until)
 	c := &call{parent: ctx, lease: s, op: release}
 	_ = c.do(func(ctx context.Context) error {
@@ -115,11 +118,6 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 
 // extend re-arms the lock's TTL. start is when the attempt that counts was made.
 func (s *lease) extend() (start time.Time, o outcome) {
-	l := s.locker
-	if l.ready(context.Background(), l.holdSlots, opTimeout) != nil {
-		return time.Now(), unsent
-	}
-	defer l.holdSlots.give()
 	c := &call{parent: s.ctx, lease: s, op: extend}
 	_ = c.do(func(ctx context.Context) error {
 		start = time.Now()

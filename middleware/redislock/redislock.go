@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/go-redis/v9"
@@ -24,7 +23,8 @@ type Locker struct {
 	// Two pools to the same server. However many ask, those who hold always
 	// have connections to renew and release with.
 	askClient, holdClient *redis.Client
-	askSlots, holdSlots   slots
+	askSlots              slots // of askClient's pool
+	releaseSlots          slots // of holdClient's pool, less those that are for renewals and clean-up
 
 	scripts  scripts
 	redsync  *redsync.Redsync
@@ -70,9 +70,15 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	l := &Locker{config: c, askClient: derive(single), holdClient: derive(single), closed: make(chan struct{})}
-	l.askSlots = make(slots, l.askClient.Options().PoolSize)
-	l.holdSlots = make(slots, l.holdClient.Options().PoolSize)
+	size := single.Options().PoolSize
+	l := &Locker{
+		config:       c,
+		askClient:    derive(single, size),
+		holdClient:   derive(single, size+maxExtending+1),
+		askSlots:     make(slots, size),
+		releaseSlots: make(slots, size),
+		closed:       make(chan struct{}),
+	}
 	l.health = &health{observe: l.observe}
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
@@ -107,12 +113,9 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	}
 	defer l.askSlots.give()
 	n := namesOf(l.prefix, key)
-	bounded, cancel := context.WithTimeout(ctx, opTimeout)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), opTimeout)
 	defer cancel()
 	held, err := l.scripts.interrupt.run(bounded, l.askClient, n.lock, n.interrupt)
-	if err != nil && ctx.Err() != nil {
-		return false, context.Cause(ctx)
-	}
 	l.health.report(ctx, err)
 	if err != nil {
 		return false, unavailable(err)
@@ -132,9 +135,10 @@ func (l *Locker) Close() error {
 		l.renewals.close()
 		l.cleanup.close()
 		l.warming.Wait()
-		over := time.After(2 * opTimeout)
-		l.askSlots.drain(over)
-		l.holdSlots.drain(over)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*opTimeout)
+		defer cancel()
+		l.askSlots.drain(ctx)
+		l.releaseSlots.drain(ctx)
 		err = errors.Join(l.askClient.Close(), l.holdClient.Close())
 	})
 	return err

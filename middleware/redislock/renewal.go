@@ -9,8 +9,8 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// maxExtending is how many extensions are under way at once. Together with the
-// releases they share the pool of holdClient, and must not fill it.
+// maxExtending is how many extensions are under way at once. There are as many
+// connections for nothing else.
 const maxExtending = 4
 
 // renewals keeps the leases of a Locker alive: one goroutine for all of them,

@@ -28,7 +28,7 @@ func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) err
 	case s <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return unavailable(errNoConnection)
+		return errNoConnection
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.closed:
@@ -36,12 +36,12 @@ func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) err
 	}
 }
 
-// drain waits until no call has a place any more, at most until the deadline.
-func (s slots) drain(deadline <-chan time.Time) {
+// drain waits until no call has a place any more, at most until ctx is done.
+func (s slots) drain(ctx context.Context) {
 	for range cap(s) {
 		select {
 		case s <- struct{}{}:
-		case <-deadline:
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -45,7 +45,7 @@ func (l *Locker) try(ctx context.Context, s *lease) error {
 		return err
 	}
 	if _, err := l.ask(ctx, s, opTimeout); err != nil {
-		return s.fail(err)
+		return s.end(err)
 	}
 	if s.granted {
 		s.announce(nil)
@@ -74,14 +74,16 @@ func (l *Locker) enterAlone(ctx context.Context, s *lease) error {
 		case !ok:
 			continue // it has just left
 		}
-		select {
-		case <-head.announced:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		heard, err := l.hear(ctx, head)
 		switch {
+		case err != nil:
+			return err
+		case !heard:
+			return l.busy(s.key)
 		case head.failed != nil:
 			return head.failed
+		case head.left:
+			continue
 		case !head.try, head.granted: // in this order: see lease.announced
 			return l.busy(s.key)
 		}
