@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/memlock"
 )
 
 // A handler that is cut off before it wrote anything is answered for. A status
@@ -185,4 +187,27 @@ func TestHijack(t *testing.T) {
 			assert.Len(t, seen.All(), 2)
 		})
 	}
+}
+
+// A DenyFunc may answer with a status and no body, which gin only notes at
+// first.
+func TestDenyFuncWithoutABody(t *testing.T) {
+	deny := func(w http.ResponseWriter, r *http.Request, _ middleware.Denial) {
+		http.Redirect(w, r, "/busy", http.StatusSeeOther)
+	}
+	router := gin.New()
+	router.POST("/", ginlock.New(memlock.New(), user, middleware.WithDeny(deny)), func(*gin.Context) {})
+	w := httptest.NewRecorder()
+	r := request(t, http.MethodPost, "/", "")
+	r.Header.Del("X-User-ID")
+	router.ServeHTTP(w, r)
+	assert.Equal(t, http.StatusSeeOther, w.Code)
+	assert.Equal(t, "/busy", w.Header().Get("Location"))
+
+	silent := func(http.ResponseWriter, *http.Request, middleware.Denial) {}
+	router.PUT("/", ginlock.New(memlock.New(), user, middleware.WithDeny(silent)), func(*gin.Context) {})
+	w = httptest.NewRecorder()
+	r.Method = http.MethodPut
+	router.ServeHTTP(w, r)
+	assert.Equal(t, http.StatusBadRequest, w.Code)
 }

@@ -9,29 +9,28 @@ import (
 // aheadLimit is how many bytes of body are read before a request waits.
 const aheadLimit = 64 << 10
 
-// readAhead returns a body that reads as the body of r, and reads it first if
-// it is small. On HTTP/1, net/http only notices that a client has gone once the
-// body of its request has been read: a request that waits with its body unread
-// would wait, and then be served, for nobody. A slow upload is kept out of the
-// time that the key is held, too.
+// hidesItsClient says whether net/http would not notice that the client of r
+// has gone. On HTTP/1 it only does once the request's body has been read: a
+// request that waits with its body unread would wait, and then be served, for
+// nobody.
 //
-// Left alone are a body of unknown length, which its handler may answer while
-// it comes, and one that the client only sends when it is asked to.
-func readAhead(r *http.Request, body io.ReadCloser) io.ReadCloser {
-	if r.ProtoMajor != 1 || r.ContentLength <= 0 || r.ContentLength > aheadLimit || r.Header["Expect"] != nil {
-		return body
+// Only a small body can be read ahead. One of unknown length its handler may
+// want to answer while it comes, and one that its client only sends when asked
+// to is not to be asked for yet.
+func hidesItsClient(r *http.Request, body io.ReadCloser) bool {
+	return r.ProtoMajor == 1 && body != nil && body != http.NoBody &&
+		r.ContentLength > 0 && r.ContentLength <= aheadLimit && r.Header["Expect"] == nil
+}
+
+// readAhead returns a body that reads as body does: the same bytes, then the
+// same error. It reads all of it first.
+func readAhead(body io.ReadCloser) io.ReadCloser {
+	var text bytes.Buffer // grows with what comes, not with what was declared
+	_, err := io.Copy(&text, io.LimitReader(body, aheadLimit))
+	if err == nil {
+		return ahead{io.MultiReader(&text, body), body}
 	}
-	text := make([]byte, r.ContentLength+1) // one more, to see the end
-	n, err := io.ReadFull(body, text)
-	rest := io.Reader(body)
-	switch err {
-	case nil:
-	case io.EOF, io.ErrUnexpectedEOF:
-		// Which of the two the body itself has said, it says again.
-	default:
-		rest = failed{err}
-	}
-	return ahead{io.MultiReader(bytes.NewReader(text[:n]), rest), body}
+	return ahead{io.MultiReader(&text, failed{err}), body}
 }
 
 // ahead reads what was read ahead, and is closed as the body is.

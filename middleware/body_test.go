@@ -1,10 +1,13 @@
 package middleware_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -87,16 +90,81 @@ func TestBodyIsWhole(t *testing.T) {
 	}
 }
 
-// A client that goes in the middle of its body has left.
+// A client that goes in the middle of its body, while it waits, has left.
 func TestClientLeavesInTheMiddleOfItsBody(t *testing.T) {
 	seen := new(guardtest.Events)
-	srv := guarded(t, protocol{}, newGuard(t, memlock.New(), middleware.WithObserver(seen.Observe)), func(http.ResponseWriter, *http.Request) {
+	locks := memlock.New()
+	held, err := locks.Acquire(t.Context(), "u1", lock.Options{})
+	require.NoError(t, err)
+	srv := guarded(t, protocol{}, newGuard(t, locks, middleware.WithWait(time.Minute), middleware.WithObserver(seen.Observe)), func(http.ResponseWriter, *http.Request) {
 		t.Error("served for nobody")
 	})
+	sendHalf(t, srv)
+	guardtest.Await[lock.Abandoned](t, seen)
+	require.NoError(t, held.Release(t.Context()))
+}
+
+// Where a middleware keeps that from the guard, the handler is told that the
+// body is not whole, as it would be without a guard.
+func TestBodyThatBreaksOffIsNotWhole(t *testing.T) {
+	locks := memlock.New()
+	held, err := locks.Acquire(t.Context(), "u1", lock.Options{})
+	require.NoError(t, err)
+	read := make(chan error, 1)
+	guard := wrap(newGuard(t, locks, middleware.WithWait(time.Minute)), func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.Equal(t, "half", string(body))
+		read <- err
+	})
+	srv := serve(t, http1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		guard.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	}))
+	sendHalf(t, srv)
+	awaitWaiting(t, locks)
+	require.NoError(t, held.Release(t.Context()))
+	require.ErrorIs(t, <-read, io.ErrUnexpectedEOF)
+}
+
+func sendHalf(t *testing.T, srv *httptest.Server) {
+	t.Helper()
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	require.NoError(t, err)
 	_, err = fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-User-ID: u1\r\nContent-Length: 8\r\n\r\nhalf")
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	guardtest.Await[lock.Abandoned](t, seen)
+}
+
+// awaitWaiting returns once somebody waits for the key of user u1.
+func awaitWaiting(t *testing.T, locks lock.Locker) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := locks.Acquire(t.Context(), "u1", lock.Options{Wait: time.Millisecond, MaxQueue: 1})
+		return errors.Is(err, lock.ErrQueueFull)
+	}, 10*time.Second, time.Millisecond)
+}
+
+// Who is turned away after a wait still has its body, for a DenyFunc that keeps
+// the request for later.
+func TestDenyFuncReadsTheBody(t *testing.T) {
+	locks := memlock.New()
+	held, err := locks.Acquire(t.Context(), "u1", lock.Options{})
+	require.NoError(t, err)
+	defer held.Release(t.Context())
+	for _, wait := range []time.Duration{0, 10 * time.Millisecond} {
+		g := newGuard(t, locks, middleware.WithWait(wait), middleware.WithDeny(func(w http.ResponseWriter, r *http.Request, d middleware.Denial) {
+			body, _ := io.ReadAll(r.Body)
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = w.Write(body)
+		}))
+		srv := guarded(t, http1, g, nothing)
+		r := request(t, http.MethodPost, srv.URL)
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("later")), 5
+		resp, err := srv.Client().Do(r)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		require.NoError(t, err)
+		require.Equal(t, http.StatusAccepted, resp.StatusCode)
+		require.Equal(t, "later", string(body))
+	}
 }

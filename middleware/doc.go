@@ -9,7 +9,10 @@
 //  1. skip: OPTIONS, and whatever [WithSkip] says, goes straight through.
 //  2. key: derived once. A request without one is turned away; it never
 //     shares a default.
-//  3. lock: waits its turn, at most [WithWait].
+//  3. lock: waits its turn, at most [WithWait]. On HTTP/1 net/http notices that
+//     a client has gone only once the body has been read, so a request that has
+//     to wait has a body of up to 64 KiB read first, if its length is declared;
+//     the handler gets it whole.
 //  4. handler: its context ends when the lease is lost, interrupted or held
 //     longer than [WithMaxHold], and with it whatever was called with that
 //     context. [lock.From] finds the lease, and so the fence, in it.

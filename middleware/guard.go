@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"reflect"
 	"time"
@@ -78,13 +79,10 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.turnAway(w, r, keyDenial(err), "", time.Since(arrived))
 		return false
 	}
-	if g.acquire.Wait > 0 && body == r.Body { // else the key function has read it
-		body = readAhead(r, body)
-	}
-	lease, err := g.locks.Acquire(r.Context(), key, g.acquire)
+	lease, body, err := g.lockFor(r, body, key)
 	wait := time.Since(arrived)
 	if err != nil {
-		g.turnAway(w, r, g.lockDenial(r.Context(), err, wait), key, wait)
+		g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), key, wait)
 		return false
 	}
 
@@ -103,6 +101,35 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	encoding.restore(w.Header())
 	g.answer(w, r, d)
 	return true
+}
+
+// lockFor acquires the key, and returns the body that the handler is to read.
+// A request whose client would not be missed tries first, and reads its body
+// only if it has to wait.
+func (g *Guard) lockFor(r *http.Request, body io.ReadCloser, key string) (lock.Lease, io.ReadCloser, error) {
+	o := g.acquire
+	read := body != r.Body // by the key function
+	if o.Wait > 0 && !read && hidesItsClient(r, body) {
+		o.Wait = 0
+		lease, err := g.locks.Acquire(r.Context(), key, o)
+		if !errors.Is(err, lock.ErrBusy) {
+			return lease, body, err
+		}
+		o.Wait = g.acquire.Wait
+		body = readAhead(body)
+	}
+	lease, err := g.locks.Acquire(r.Context(), key, o)
+	return lease, body, err
+}
+
+// withBody returns r, or a copy of it, with a body that starts again.
+func withBody(r *http.Request, body io.ReadCloser) *http.Request {
+	if body == r.Body {
+		return r
+	}
+	copied := r.WithContext(r.Context())
+	copied.Body = body
+	return copied
 }
 
 // Interrupt asks whoever holds key, in whatever process, to stop: the context

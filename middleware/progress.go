@@ -10,7 +10,7 @@ type progress interface {
 	// responses (1xx) do not count.
 	Written() bool
 	Size() int   // bytes of the body
-	Status() int // once Written
+	Status() int // certain once Written
 }
 
 // track returns what next is to write to, and what says how much it did write.
@@ -18,6 +18,11 @@ func track(w http.ResponseWriter) (http.ResponseWriter, progress) {
 	if p, ok := w.(progress); ok {
 		return w, p
 	}
+	return tracker(w)
+}
+
+// tracker is track for a writer that is not to be asked itself.
+func tracker(w http.ResponseWriter) (http.ResponseWriter, progress) {
 	if w, t := trackNetHTTP(w); w != nil {
 		return w, t
 	}

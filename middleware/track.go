@@ -55,10 +55,10 @@ func trackUnwrapping(w http.ResponseWriter) (http.ResponseWriter, progress) {
 	}
 	switch w.(type) {
 	case http.Flusher, flushErrorer, http.Hijacker, http.Pusher, io.ReaderFrom, io.StringWriter,
-		closeNotifier, deadliner, fullDuplexer:
+		closeNotifier, deadliner, readDeadliner, fullDuplexer:
 		return nil, nil
 	}
-	inner, p := track(u.Unwrap())
+	inner, p := tracker(u.Unwrap()) // what counts there counts what goes through w as well
 	t := &unwrapping{ResponseWriter: w, inner: inner, innerProgress: p}
 	return t, t
 }
@@ -68,6 +68,7 @@ type (
 	flushErrorer  interface{ FlushError() error }
 	closeNotifier interface{ CloseNotify() <-chan bool } // deprecated, and still offered
 	deadliner     interface{ SetWriteDeadline(time.Time) error }
+	readDeadliner interface{ SetReadDeadline(time.Time) error }
 	fullDuplexer  interface{ EnableFullDuplex() error }
 )
 

@@ -68,8 +68,9 @@ func (g *Guard) observeDenied(r *http.Request, key string, wait time.Duration, d
 func (g *Guard) answer(w http.ResponseWriter, r *http.Request, d Denial) {
 	d.setHeaders(w.Header())
 	w, sent := track(w)
+	before := sent.Status()
 	g.deny(w, r, d)
-	if !sent.Written() {
+	if !sent.Written() && sent.Status() == before { // gin only notes a status without a body
 		w.WriteHeader(d.Status) // net/http would make an empty 200 of it
 	}
 }

@@ -145,3 +145,26 @@ type compressed struct {
 }
 
 func (w compressed) Write(p []byte) (int, error) { return w.z.Write(p) }
+
+// Guards and recorders around each other count each byte once.
+func TestRecordersAndGuardsNested(t *testing.T) {
+	inner, outer := guardtest.NewLosable(), newGuard(t, memlock.New())
+	for _, size := range []int{5, 10} {
+		srv := httptest.NewServer(recorded(wrap(outer, recorded(wrap(newGuard(t, inner), func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "10")
+			_, _ = w.Write([]byte("0123456789")[:size])
+			guardtest.Lose(r.Context(), lock.ErrExpired)
+		})).ServeHTTP)))
+		resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL))
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+		}
+		if size == 10 {
+			assert.NoError(t, err, "a whole answer")
+		} else {
+			assert.Error(t, err, "half an answer")
+		}
+		srv.Close()
+	}
+}
