@@ -1,7 +1,6 @@
 package redislock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,10 +77,15 @@ func (l *Locker) headsFailure(ctx context.Context, key string, err error) error 
 	if !ok || !errors.Is(err, lock.ErrBusy) {
 		return err
 	}
-	if heard, err := l.hear(ctx, head); err != nil || heard && head.failed != nil {
-		return cmp.Or(err, head.failed)
+	heard, gone := l.hear(ctx, head)
+	switch {
+	case gone != nil:
+		return gone
+	case heard && head.failed != nil && head.failed != errLeft:
+		return head.failed
+	default:
+		return err
 	}
-	return err
 }
 
 // hear waits until Redis has replied to head for the first time, or has failed
@@ -127,9 +131,8 @@ func (s *lease) giveUp() {
 // That this caller has left, or got no connection, is no business of theirs.
 func (s *lease) end(err error) error {
 	if !errors.Is(err, lock.ErrUnavailable) || err == errNoConnection {
-		s.left = true
 		s.giveUp()
-		s.announce(nil)
+		s.announce(errLeft)
 		return err
 	}
 	if s.uncertain {

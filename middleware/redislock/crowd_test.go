@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -195,5 +196,41 @@ func TestL3_CrowdDoesNotStarveRelease(t *testing.T) {
 	all.Wait()
 	t.Logf("%d served, %d denied", served.Load(), busy.Load())
 	require.Greater(t, served.Load(), int32(100))
+	require.Empty(t, server.Keys("*:lock"))
+}
+
+// Callers that come, wait, try and leave at random do not get into each other's
+// way, on few connections.
+func TestCancelStorm(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 2})
+	defer client.Close()
+	l, peer := open(t, client), open(t, server.Client())
+	gone := fmt.Errorf("gone")
+	var all sync.WaitGroup
+	for i := range 2000 {
+		all.Go(func() {
+			ctx, leave := context.WithCancelCause(t.Context())
+			defer leave(nil)
+			leaves := i%3 == 0
+			if leaves {
+				time.AfterFunc(time.Duration(i%50)*time.Millisecond, func() { leave(gone) })
+			}
+			on := l
+			if i%4 == 0 {
+				on = peer
+			}
+			lease, err := on.Acquire(ctx, fmt.Sprint("key", i%20), lock.Options{Wait: time.Duration(i%5) * 100 * time.Millisecond})
+			switch {
+			case err == nil:
+				assert.NoError(t, lease.Release(ctx))
+			case leaves:
+				assert.True(t, errors.Is(err, gone) || errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrQueueFull), "%v", err)
+			default:
+				assert.True(t, errors.Is(err, lock.ErrBusy) || errors.Is(err, lock.ErrQueueFull), "%v", err)
+			}
+		})
+	}
+	all.Wait()
 	require.Empty(t, server.Keys("*:lock"))
 }

@@ -18,9 +18,10 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 // outage, and after as many failures as the pool has connections it would refuse
 // to dial for up to a second, which is more than some leases have left.
 //
-// At most n dials are under way at once, those that nobody waits for included.
+// Dials that nobody waits for any more are bounded in number, far above what a
+// pool of n needs: they must not keep out those which are waited for.
 func dialBounded(dial dialFunc, n int) dialFunc {
-	dialling := make(chan struct{}, n)
+	dialling := make(chan struct{}, 16*n)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		select {
 		case dialling <- struct{}{}:

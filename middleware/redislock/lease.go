@@ -33,7 +33,6 @@ type lease struct {
 	announced chan struct{}
 	granted   bool
 	failed    error
-	left      bool // it has gone without a reply
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc

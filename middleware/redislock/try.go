@@ -7,7 +7,8 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// errLeft tells those who share a round trip that who makes it has gone.
+// errLeft tells those who share a round trip, or wait for its outcome, that who
+// makes it has gone.
 var errLeft = errors.New("redislock: the caller that asked has left")
 
 // tryOnce answers a caller that wants only yes or no. Callers that come before
@@ -80,10 +81,10 @@ func (l *Locker) enterAlone(ctx context.Context, s *lease) error {
 			return err
 		case !heard:
 			return l.busy(s.key)
+		case head.failed == errLeft:
+			continue
 		case head.failed != nil:
 			return head.failed
-		case head.left:
-			continue
 		case !head.try, head.granted: // in this order: see lease.announced
 			return l.busy(s.key)
 		}
