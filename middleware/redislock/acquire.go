@@ -154,9 +154,8 @@ func (s *lease) announce(err error) {
 }
 
 // ask asks for the lock. It waits for a connection at most for patience, since
-// nothing is sent before there is one, and then takes opTimeout at most. Where
-// it sets s.granted the lock is ours; left is what another holder's lease has
-// left.
+// nothing is sent before there is one, and then takes as long as a call. Where it
+// sets s.granted the lock is ours; left is what another holder's lease has left.
 func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (left time.Duration, err error) {
 	if err := l.ready(ctx, l.askSlots, patience); err != nil {
 		return 0, err

@@ -62,7 +62,7 @@ type call struct {
 // do has redsync do the operation, and once more where the first time failed
 // quickly: that is most often a connection which the server had closed, or one
 // that took longer to open than the lease was to last. All three operations can
-// be repeated. The error is redsync's.
+// be repeated. It takes one and a half opTimeout at most. The error is redsync's.
 //
 // The caller has a place among the slots of the connections.
 func (c *call) do(operation func(context.Context) error) (err error) {

@@ -62,7 +62,7 @@ func (r *renewals) add(s *lease) bool {
 }
 
 // remove takes a lease out that is to be released, waits for an extension that
-// is on its way (that takes opTimeout at most) and says how the lease stands.
+// is on its way, as long as a call takes, and says how the lease stands.
 func (r *renewals) remove(s *lease) (until time.Time, lost error) {
 	r.mu.Lock()
 	r.drop(s)

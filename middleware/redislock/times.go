@@ -2,9 +2,9 @@ package redislock
 
 import "time"
 
-// opTimeout bounds every operation on Redis: dialling and the command together,
-// and before that, the wait for a connection. It has nothing to do with any TTL:
-// a TTL is about crashes, this is about a caller who must be answered.
+// opTimeout bounds every attempt at an operation on Redis: dialling and the
+// command together. It has nothing to do with any TTL: a TTL is about crashes,
+// this is about a caller who must be answered.
 const opTimeout = 500 * time.Millisecond
 
 // drift is the part of a TTL by which the clocks of two machines may differ
