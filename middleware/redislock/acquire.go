@@ -187,7 +187,7 @@ func (o mutexOptions) Apply(m *redsync.Mutex) {
 	redsync.WithDriftFactor(drift).Apply(m)
 	// redsync bounds an acquire by a part of the TTL, to which our bound has no
 	// relation.
-	redsync.WithTimeoutFactor(float64(opTimeout) / float64(o.ttl)).Apply(m)
+	redsync.WithTimeoutFactor(float64(callTimeout) / float64(o.ttl)).Apply(m)
 	redsync.WithGenValueFunc(func() (string, error) { return o.token, nil }).Apply(m)
 }
 

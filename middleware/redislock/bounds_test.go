@@ -72,6 +72,33 @@ func TestL23_WaitShorterThanItTakesToNotice(t *testing.T) {
 	proxy.BlackHole(false)
 }
 
+// However many requests are there for however few connections: a server that
+// does not answer costs each of them less than a second.
+func TestL23_CrowdMeetsAnOutage(t *testing.T) {
+	for _, poolSize := range []int{1, 10} {
+		server := redistest.Start(t)
+		proxy := redistest.NewProxy(t, server.Addr())
+		client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), PoolSize: poolSize})
+		defer client.Close()
+		l := open(t, client)
+		require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+		proxy.BlackHole(true)
+		for range 2 { // as it begins, and once it is known
+			var all sync.WaitGroup
+			for i := range 300 {
+				all.Go(func() {
+					start := time.Now()
+					_, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: time.Duration(i%3) * 10 * time.Second})
+					assert.ErrorIs(t, err, lock.ErrUnavailable)
+					assert.Less(t, time.Since(start), time.Second)
+				})
+			}
+			all.Wait()
+		}
+		proxy.BlackHole(false)
+	}
+}
+
 // A caller whose context ends while its question is under way is told that, and
 // not what the answer was.
 func TestDoneContextIsNotBusy(t *testing.T) {

@@ -97,7 +97,7 @@ func (c *cleanup) putBack(g givenUp) int {
 }
 
 func (c *cleanup) leave(next givenUp) error {
-	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	_, err := c.locker.scripts.leave.run(ctx, c.locker.holdClient, next.names.lock, next.names.tombstones, next.token, millis(next.tombstone))
 	c.locker.health.report(ctx, err)

@@ -62,23 +62,36 @@ type call struct {
 // do has redsync do the operation, and once more where the first time failed
 // quickly: that is most often a connection which the server had closed, or one
 // that took longer to open than the lease was to last. All three operations can
-// be repeated. It takes one and a half opTimeout at most. The error is redsync's.
+// be repeated. It takes callTimeout at most, of which one attempt may be all. The
+// error is redsync's.
 //
 // The caller has a place among the slots of the connections.
-func (c *call) do(operation func(context.Context) error) (err error) {
+func (c *call) do(operation func(context.Context) error) error {
 	start := time.Now()
-	for range 2 {
-		c.outcome, c.err = unknown, nil
-		err = operation(c)
-		c.uncertain = c.uncertain || c.outcome == unknown
-		tooLate := c.outcome == done && err != nil
-		if c.outcome.known() && !tooLate || time.Since(start) > opTimeout/2 {
-			break
-		}
+	err := c.attempt(c, operation)
+	tooLate := c.outcome == done && err != nil
+	if took := time.Since(start); (!c.outcome.known() || tooLate) && took < opTimeout/2 {
+		ctx, cancel := context.WithTimeout(c, callTimeout-took)
+		defer cancel()
+		err = c.attempt(ctx, operation)
 	}
 	if !c.lease.locker.isClosed() {
 		c.lease.locker.health.report(c, c.err)
 	}
+	return err
+}
+
+// attempt does the operation once. redsync bounds an acquire by itself, by the
+// options of the mutex, and nothing else.
+func (c *call) attempt(ctx context.Context, operation func(context.Context) error) error {
+	c.outcome, c.err = unknown, nil
+	if c.op != acquire {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+	}
+	err := operation(ctx)
+	c.uncertain = c.uncertain || c.outcome == unknown
 	return err
 }
 

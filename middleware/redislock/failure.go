@@ -22,6 +22,10 @@ var (
 	// says nothing of the backend.
 	errNoConnection = fmt.Errorf("redislock: %w: all connections are taken: the pool is too small", lock.ErrUnavailable)
 
+	// errNoReplies is for one that would have waited for those whose calls have
+	// no reply.
+	errNoReplies = fmt.Errorf("redislock: %w: it does not answer, and all connections are waiting for it", lock.ErrUnavailable)
+
 	errTooLate = errors.New("the lock was granted after more than its TTL")
 )
 

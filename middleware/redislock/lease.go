@@ -96,8 +96,6 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	valid := time.Now().Before(until)
 	c := &call{parent: ctx, lease: s, op: release}
 	_ = c.do(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, opTimeout)
-		defer cancel()
 		_, err := s.mutex.UnlockContext(ctx)
 		return err
 	})
@@ -120,8 +118,6 @@ func (s *lease) extend() (start time.Time, o outcome) {
 	c := &call{parent: s.ctx, lease: s, op: extend}
 	_ = c.do(func(ctx context.Context) error {
 		start = time.Now()
-		ctx, cancel := context.WithTimeout(ctx, opTimeout)
-		defer cancel()
 		_, err := s.mutex.ExtendContext(ctx)
 		return err
 	})

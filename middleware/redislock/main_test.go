@@ -91,8 +91,11 @@ func configure(t testing.TB, client *redis.Client, line string) {
 	t.Helper()
 	words := strings.Fields(line)
 	args := []any{"config", "set"}
-	if words[0] == "user" {
+	switch words[0] {
+	case "user":
 		args, words = []any{"acl", "setuser"}, words[1:]
+	case "replicaof":
+		args = nil
 	}
 	for _, w := range words {
 		args = append(args, w)

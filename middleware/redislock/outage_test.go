@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -67,39 +66,6 @@ func TestL23_OutageIsUnavailable(t *testing.T) {
 				}
 				return err == nil && len(guardtest.Of[lock.BackendRecovered](seen)) == 1
 			}, patience, 10*time.Millisecond)
-			assert.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
-		})
-	}
-}
-
-// What a server says no to is unavailable as well.
-func TestRefusedByTheServer(t *testing.T) {
-	cases := []struct {
-		name   string
-		config []string
-		user   redis.Options
-	}{
-		{"password missing", []string{"requirepass secret"}, redis.Options{}},
-		{"password wrong", []string{"requirepass secret"}, redis.Options{Password: "guess"}},
-		{"no scripts", []string{"user app on nopass ~* +@all -@scripting"}, redis.Options{Username: "app", Password: "any"}},
-		{"out of memory", []string{"maxmemory 1mb", "maxmemory-policy noeviction"}, redis.Options{}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			server := redistest.Start(t) // its own client must get in
-			for _, line := range c.config {
-				configure(t, server.Client(), line)
-			}
-			c.user.Addr = server.Addr()
-			client := redis.NewClient(&c.user)
-			defer client.Close()
-			seen := new(guardtest.Events)
-			l := open(t, client, redislock.WithObserver(seen.Observe))
-			for range 3 {
-				start := time.Now()
-				_, err := l.Acquire(t.Context(), "key", lock.Options{})
-				requireUnavailable(t, err, time.Since(start))
-			}
 			assert.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
 		})
 	}

@@ -79,7 +79,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 		releaseSlots: make(slots, size),
 		closed:       make(chan struct{}),
 	}
-	l.health = &health{observe: l.observe}
+	l.health = newHealth(single.Options().Addr, l.observe)
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
 	l.cleanup = &cleanup{locker: l}
@@ -93,7 +93,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 // warm opens a connection ahead of the first request, whose lease may be too
 // short for that. A failure is none: whoever needs the server will find out.
 func warm(client *redis.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	client.Ping(ctx)
 }
@@ -113,7 +113,7 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	}
 	defer l.askSlots.give()
 	n := namesOf(l.prefix, key)
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), opTimeout)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	held, err := l.scripts.interrupt.run(bounded, l.askClient, n.lock, n.interrupt)
 	l.health.report(ctx, err)

@@ -65,28 +65,6 @@ func TestL8_Keys(t *testing.T) {
 	}
 }
 
-func TestFencesRiseWithoutTheCounter(t *testing.T) {
-	server := redistest.Start(t)
-	l := open(t, server.Client())
-	var last uint64
-	for range 20 {
-		lease := acquire(t, l, "key", lock.Options{})
-		require.Greater(t, lease.Fence(), last)
-		require.Less(t, lease.Fence(), uint64(1)<<53)
-		last = lease.Fence()
-		require.NoError(t, lease.Release(t.Context()))
-		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
-	}
-	// And above a counter that is ahead of the server's clock, to the last digit.
-	ahead := uint64(1)<<52 + 1
-	require.NoError(t, server.Client().Set(t.Context(), "reqlock:{key}:fence", ahead, 0).Err())
-	for i := range uint64(3) {
-		lease := acquire(t, l, "key", lock.Options{})
-		require.Equal(t, ahead+1+i, lease.Fence())
-		require.NoError(t, lease.Release(t.Context()))
-	}
-}
-
 func TestScriptFlush(t *testing.T) {
 	server := redistest.Start(t)
 	l := open(t, server.Client())
@@ -171,13 +149,20 @@ func TestDefaultLogIsOneLine(t *testing.T) {
 	require.Contains(t, log.String(), "level=WARN")
 }
 
+// lines is a log that is read while it is written.
 type lines struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu  sync.Mutex
+	log bytes.Buffer
 }
 
 func (l *lines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.Write(b)
+	return l.log.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.String()
 }

@@ -53,12 +53,21 @@ func (r *renewals) add(s *lease) bool {
 		s.lost = errNotRenewed
 		return false
 	}
-	s.due = s.until.Add(-validFor(s.ttl)).Add(s.ttl / 3)
+	s.due = s.nextRenewal(s.until.Add(-validFor(s.ttl)))
 	heap.Push(&r.due, s)
 	if s.index == 1 {
 		r.poke()
 	}
 	return true
+}
+
+// nextRenewal returns when to extend a lease whose TTL was armed by what was sent
+// at start and has just been answered: so that the next answer, if it takes as
+// long, is there at a third of the TTL. Over a slow link a short lease would
+// otherwise have little time left for an answer that is late.
+func (s *lease) nextRenewal(start time.Time) time.Time {
+	took := time.Since(start)
+	return start.Add(s.ttl/3 - took)
 }
 
 // remove takes a lease out that is to be released, waits for an extension that
@@ -232,7 +241,7 @@ func (r *renewals) note(s *lease, start time.Time, o outcome) error {
 		r.drop(s)
 		return s.lost
 	case o == done || o == doneInterrupted:
-		r.postpone(s, start.Add(s.ttl/3))
+		r.postpone(s, s.nextRenewal(start))
 	default:
 		// Not known, or refused: again soon, until the lease runs out.
 		r.postpone(s, minTime(time.Now().Add(jitter(min(s.ttl/10, opTimeout))), s.until))

@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,18 +104,73 @@ func TestManyLeasesAreRenewed(t *testing.T) {
 }
 
 // A lease that lasts shorter than the bound of an operation is renewed, over a
-// link that takes a good part of it.
+// link whose round trip is a quarter of it.
 func TestShortTTLOverASlowLink(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.Delay(25 * time.Millisecond)
 	l := open(t, dial(t, proxy.Addr()))
-	lease := acquire(t, l, "key", lock.Options{TTL: 450 * time.Millisecond})
-	held := time.NewTimer(time.Second)
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	proxy.Delay(25 * time.Millisecond)
+	lease := acquire(t, l, "key", lock.Options{TTL: 200 * time.Millisecond})
+	held := time.NewTimer(2 * time.Second)
 	select {
 	case <-held.C:
 	case <-lease.Context().Done():
 		require.NoError(t, context.Cause(lease.Context()))
 	}
 	require.NoError(t, lease.Release(t.Context()))
+	requireGone(t, server, "key")
+}
+
+// An answer that comes after the lease has run out does not bring it back,
+// although Redis then holds the lock.
+func TestL9_ValidityIsNotJudgedAfterTheFact(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	l := open(t, dial(t, proxy.Addr()))
+
+	ttl := 300 * time.Millisecond
+	lease := acquire(t, l, "renewed", lock.Options{TTL: ttl})
+	// Sent at a third of the TTL, carried out at three quarters, answered past it.
+	proxy.Delay(120 * time.Millisecond)
+	require.ErrorIs(t, awaitEnd(t, lease), lock.ErrExpired)
+	require.ErrorIs(t, lease.Release(t.Context()), lock.ErrExpired)
+	require.ErrorIs(t, context.Cause(lease.Context()), lock.ErrExpired)
+	requireGone(t, server, "renewed")
+
+	// An acquire that Redis grants, and whose answer takes longer than the lease
+	// lasts, is no lease.
+	proxy.Delay(100 * time.Millisecond)
+	start := time.Now()
+	_, err := l.Acquire(t.Context(), "acquired", lock.Options{TTL: ttl / 2})
+	requireUnavailable(t, err, time.Since(start))
+	requireGone(t, server, "acquired")
+}
+
+// What a lease says of itself is read while it is renewed, ends and is
+// released: the race detector is the judge.
+func TestL26_ReadWhileRenewed(t *testing.T) {
+	server := redistest.Start(t)
+	l := open(t, server.Client())
+	for range 5 {
+		lease := acquire(t, l, "key", lock.Options{TTL: 60 * time.Millisecond})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for reading := time.After(200 * time.Millisecond); ; {
+					select {
+					case <-reading:
+						_ = lease.Release(t.Context())
+						return
+					default:
+						_, _, _ = lease.Key(), lease.Fence(), context.Cause(lease.Context())
+						from, ok := lock.From(lease.Context())
+						assert.True(t, ok)
+						assert.Equal(t, lease.Fence(), from.Fence())
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
 }

@@ -12,7 +12,9 @@ type slots chan struct{}
 
 func (s slots) give() { <-s }
 
-// ready takes a place for a call, and waits for one at most for patience.
+// ready takes a place for a call, and waits for one at most for patience. While
+// the server does not answer it waits shortly: those who have a place then wait
+// in vain, and nobody is to do so after them as well.
 func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) error {
 	if l.isClosed() {
 		return errClosed
@@ -22,17 +24,31 @@ func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) err
 		return nil
 	default:
 	}
+	start := time.Now()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case s <- struct{}{}:
-		return nil
-	case <-timer.C:
-		return errNoConnection
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.closed:
-		return errClosed
+	failing := l.health.whenFailing()
+	for {
+		select {
+		case s <- struct{}{}:
+			if l.health.down.Load() && time.Since(start) > opTimeout/2 {
+				s.give()
+				return errNoReplies
+			}
+			return nil
+		case <-failing:
+			failing = nil
+			timer.Reset(min(patience, opTimeout/2) - time.Since(start))
+		case <-timer.C:
+			if failing == nil {
+				return errNoReplies
+			}
+			return errNoConnection
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.closed:
+			return errClosed
+		}
 	}
 }
 

@@ -2,10 +2,15 @@ package redislock
 
 import "time"
 
-// opTimeout bounds every attempt at an operation on Redis: dialling and the
-// command together. It has nothing to do with any TTL: a TTL is about crashes,
-// this is about a caller who must be answered.
+// opTimeout bounds each step of an operation on Redis: opening a connection, its
+// handshake, the command. It has nothing to do with any TTL: a TTL is about
+// crashes, this is about a caller who must be answered.
 const opTimeout = 500 * time.Millisecond
+
+// callTimeout bounds the steps together, and the second attempt with the first.
+// A server that takes 300 ms for everything can then be asked on a connection
+// that has to be opened first.
+const callTimeout = 900 * time.Millisecond
 
 // drift is the part of a TTL by which the clocks of two machines may differ
 // over its length, as in the Redlock algorithm. We stop trusting a lease that

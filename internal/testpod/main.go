@@ -1,0 +1,99 @@
+// Testpod is one pod of a service, for tests that stop, continue and kill it:
+//
+//	POST /{key}?work=10s
+//
+// holds the key for as long as the work takes. The handler writes to a store
+// that compares fences, in the same Redis, as it starts and as it ends, and
+// prints a line for each. When its context ends it stops and answers nothing.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/keyfuncs"
+	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
+)
+
+func main() {
+	addr := flag.String("redis", "127.0.0.1:6379", "host:port of Redis")
+	ttl := flag.Duration("ttl", time.Second, "TTL of a lease")
+	wait := flag.Duration("wait", 10*time.Second, "how long a request waits for its turn")
+	flag.Parse()
+
+	rdb := redis.NewClient(&redis.Options{Addr: *addr})
+	locks, err := redislock.New(rdb)
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard := httplock.New(locks, keyfuncs.PathValue("key"), middleware.WithTTL(*ttl), middleware.WithWait(*wait), middleware.WithObserver(released))
+	p := pod{rdb, watch(*ttl / 2)}
+	mux := http.NewServeMux()
+	mux.Handle("POST /{key}", guard(p))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("listening %s\n", listener.Addr())
+	log.Fatal(http.Serve(listener, mux))
+}
+
+// released prints what became of a lease that was given back.
+func released(_ context.Context, e lock.Event) {
+	if e, ok := e.(lock.Released); ok {
+		fmt.Printf("released fence=%d err=%v\n", e.Fence, e.Err)
+	}
+}
+
+type pod struct {
+	rdb   *redis.Client
+	awake *clock
+}
+
+func (p pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	work, err := time.ParseDuration(r.FormValue("work"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	lease, _ := lock.From(r.Context())
+	fmt.Printf("start fence=%d store=%s\n", lease.Fence(), p.store(r.Context(), lease))
+	finished := time.NewTimer(work)
+	defer finished.Stop()
+	select {
+	case <-finished.C:
+		fmt.Printf("end fence=%d store=%s\n", lease.Fence(), p.store(r.Context(), lease))
+		_, _ = fmt.Fprintf(w, "fence=%d\n", lease.Fence())
+	case <-r.Context().Done():
+		late := p.awake.since()
+		// What a handler does that does not care for its context.
+		stored := p.store(context.WithoutCancel(r.Context()), lease)
+		fmt.Printf("cut fence=%d store=%s late=%s cause=%v\n", lease.Fence(), stored, late, context.Cause(r.Context()))
+	}
+}
+
+// compareFence writes a value with a fence, unless a greater fence was seen.
+var compareFence = redis.NewScript(`
+if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then
+  return 'refused'
+end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1])
+return 'accepted'`)
+
+func (p pod) store(ctx context.Context, lease lock.Lease) string {
+	answer, err := compareFence.Run(ctx, p.rdb, []string{"store:" + lease.Key()}, lease.Fence()).Text()
+	if err != nil {
+		return "failed"
+	}
+	return answer
+}

@@ -1,0 +1,109 @@
+package redislock_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/keyfuncs"
+	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
+)
+
+// A service is a guarded handler on an HTTP server, as users have it, and its
+// log. The key is the path.
+type service struct {
+	t     testing.TB
+	locks *redislock.Locker
+	url   string
+	log   *lines
+}
+
+func serve(t testing.TB, client *redis.Client, handler http.HandlerFunc, opts ...middleware.Option) *service {
+	t.Helper()
+	s := &service{t: t, log: new(lines)}
+	observer := lock.LogTo(slog.New(slog.NewTextHandler(s.log, nil)))
+	s.locks = open(t, client, redislock.WithObserver(observer))
+	guard := httplock.New(s.locks, keyfuncs.Path, append([]middleware.Option{middleware.WithObserver(observer)}, opts...)...)
+	server := httptest.NewServer(guard(handler))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// An answer is what a client of a service gets, and after how long.
+type answer struct {
+	status     int
+	body       string
+	retryAfter string
+	took       time.Duration
+	err        error // the response broke off, or never came
+}
+
+func (s *service) post(key string) answer { return post(s.t.Context(), s.url+"/"+key) }
+
+func post(ctx context.Context, url string) (a answer) {
+	start := time.Now()
+	defer func() { a.took = time.Since(start) }()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
+	if err != nil {
+		return answer{err: err}
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return answer{status: resp.StatusCode, body: string(body), retryAfter: resp.Header.Get("Retry-After"), err: err}
+}
+
+// served asserts that the handler answered.
+func (a answer) served(t testing.TB) bool {
+	t.Helper()
+	return assert.NoError(t, a.err) && assert.Equal(t, http.StatusOK, a.status, a.body) && assert.Less(t, a.took, patience)
+}
+
+// unavailable asserts that the client was told of an outage, in time, and of
+// nothing that is inside.
+func (a answer) unavailable(t testing.TB) bool {
+	t.Helper()
+	return assert.NoError(t, a.err) && assert.Equal(t, http.StatusServiceUnavailable, a.status, a.body) &&
+		assert.Less(t, a.took, time.Second) && assert.NotEmpty(t, a.retryAfter) &&
+		assert.Contains(t, a.body, `"unavailable"`) && assert.NotContains(t, a.body, "127.0.0.1") && assert.NotContains(t, a.body, "redis")
+}
+
+// warnings returns the lines of the log that an operator must act on.
+func (s *service) warnings() (found []string) {
+	for line := range strings.Lines(s.log.String()) {
+		if strings.Contains(line, "level=WARN") {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// awaitServed waits until the service serves again.
+func (s *service) awaitServed(key string) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.post(key).status == http.StatusOK }, patience, 10*time.Millisecond)
+}
+
+// awaitLog waits for a line that contains text.
+func (s *service) awaitLog(text string) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return strings.Contains(s.log.String(), text) }, patience, time.Millisecond, s.log)
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }
