@@ -63,7 +63,7 @@ func TestFailures(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			b := startBackend(t)
-			s := serve(t, dial(t, b.line.Addr()), ok)
+			s := serve(t, dial(t, b.line.Addr()), ok, middleware.WithTTL(time.Second))
 			s.post("warm").served(t)
 			f.begin(t, b)
 			var all sync.WaitGroup

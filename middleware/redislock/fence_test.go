@@ -35,7 +35,7 @@ func TestFencesRise(t *testing.T) {
 	var last uint64
 	for range 3 {
 		for _, e := range ends {
-			lease, err := l.Acquire(ctx, "key", lock.Options{Wait: patience})
+			lease, err := l.Acquire(ctx, "key", lock.Options{TTL: 500 * time.Millisecond, Wait: patience})
 			require.NoError(t, err, e.name)
 			require.Greater(t, lease.Fence(), last, e.name)
 			require.Less(t, lease.Fence(), uint64(1)<<53)

@@ -60,7 +60,7 @@ func TestL23_OutageIsUnavailable(t *testing.T) {
 
 			outage.over(server, proxy)
 			require.Eventually(t, func() bool {
-				lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: time.Second})
+				lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: time.Second, Wait: time.Second})
 				if err == nil {
 					require.NoError(t, lease.Release(t.Context()))
 				}
