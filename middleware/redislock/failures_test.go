@@ -242,6 +242,7 @@ func TestFailuresWhileHeld(t *testing.T) {
 			require.NoError(t, a.err)
 			require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
 			require.Contains(t, a.body, `"lost"`)
+			s.awaitLog("reqlock: lease lost")
 			require.Equal(t, 1, strings.Count(s.log.String(), "reqlock: lease lost"), s.log)
 			t.Log(s.log)
 			b.line.BlackHole(false)

@@ -103,23 +103,47 @@ func TestManyLeasesAreRenewed(t *testing.T) {
 	}
 }
 
-// A lease that lasts shorter than the bound of an operation is renewed, over a
-// link whose round trip is a quarter of it.
+// A lease that lasts shorter than the bound of an operation is acquired, renewed
+// and released, over a link whose round trip is a quarter of it. A machine that
+// is too busy to give such a link is told by a PING that took longer; a second
+// in which that happened says nothing.
 func TestShortTTLOverASlowLink(t *testing.T) {
+	const ttl, roundTrip = 200 * time.Millisecond, 50 * time.Millisecond
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	l := open(t, dial(t, proxy.Addr()))
+	l, pings := open(t, dial(t, proxy.Addr())), dial(t, proxy.Addr())
 	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
-	proxy.Delay(25 * time.Millisecond)
-	lease := acquire(t, l, "key", lock.Options{TTL: 200 * time.Millisecond})
-	held := time.NewTimer(2 * time.Second)
-	select {
-	case <-held.C:
-	case <-lease.Context().Done():
-		require.NoError(t, context.Cause(lease.Context()))
+	require.NoError(t, pings.Ping(t.Context()).Err())
+	proxy.Delay(roundTrip / 2)
+	slowest := func(ctx context.Context) (d time.Duration) {
+		for ctx.Err() == nil {
+			start := time.Now()
+			assert.NoError(t, pings.Ping(t.Context()).Err())
+			d = max(d, time.Since(start))
+		}
+		return d
 	}
-	require.NoError(t, lease.Release(t.Context()))
-	requireGone(t, server, "key")
+	for range 30 {
+		second, cancel := context.WithTimeout(t.Context(), time.Second)
+		pinged := make(chan time.Duration, 1)
+		go func() { pinged <- slowest(second) }()
+		lease, err := l.Acquire(second, "key", lock.Options{TTL: ttl})
+		if err == nil {
+			select {
+			case <-second.Done():
+			case <-lease.Context().Done():
+			}
+			err = lease.Release(t.Context())
+		}
+		cancel()
+		if d := <-pinged; d < ttl/2 {
+			require.NoError(t, err, "while a round trip took %v at most", d)
+			requireGone(t, server, "key")
+			return
+		}
+		requireGone(t, server, "key")
+	}
+	require.Fail(t, "the machine is too busy for a link of 50 ms")
 }
 
 // An answer that comes after the lease has run out does not bring it back,
