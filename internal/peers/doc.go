@@ -1,5 +1,5 @@
-// Package peers runs redislock beside other locks on Redis. It is a module of
-// its own, so that they are no dependencies of ours.
+// Package peers runs redislock beside the locks on Redis that are used most. It
+// is a module of its own, so that they are no dependencies of ours.
 //
 // Its tests show the hazards of a plain redsync mutex, set up as its users do
 // with go-redis, and that redislock, which has that mutex inside, is free of

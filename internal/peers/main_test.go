@@ -16,8 +16,9 @@ import (
 	"github.com/reqlock/reqlock/middleware/redislock"
 )
 
-// Tests that mostly wait run in parallel; the crowd and the compiler run alone,
-// since others here rely on a margin of 50 ms.
+// Tests that mostly wait run in parallel. The crowd and the compiler run alone:
+// ExtensionOutlastsLease relies on the hundredth of a TTL by which our lease ends
+// before Redis' does.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (

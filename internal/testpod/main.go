@@ -1,10 +1,21 @@
 // Testpod is one pod of a service, for tests that stop, continue and kill it:
 //
+//	testpod -redis host:port -ttl 1s
 //	POST /{key}?work=10s
 //
-// holds the key for as long as the work takes. The handler writes to a store
-// that compares fences, in the same Redis, as it starts and as it ends, and
-// prints a line for each. When its context ends it stops and answers nothing.
+// holds the key for as long as the work takes. As it starts and as it ends, the
+// handler notes its fence in a store that refuses one that is smaller than one
+// it has seen; the store is in the same Redis. What happens is printed, a line
+// each:
+//
+//	listening 127.0.0.1:1234
+//	start fence=7 store=accepted
+//	end fence=7 store=accepted
+//	cut fence=7 store=refused at=1700000000000000000 cause=…
+//	released fence=7 err=<nil>
+//
+// cut stands in the place of end where the context has ended before the work,
+// at that many ns since 1970; such a handler answers nothing.
 package main
 
 import (
@@ -26,9 +37,8 @@ import (
 )
 
 func main() {
-	addr := flag.String("redis", "127.0.0.1:6379", "host:port of Redis")
+	addr := flag.String("redis", "", "host:port of Redis")
 	ttl := flag.Duration("ttl", time.Second, "TTL of a lease")
-	wait := flag.Duration("wait", 10*time.Second, "how long a request waits for its turn")
 	flag.Parse()
 
 	rdb := redis.NewClient(&redis.Options{Addr: *addr})
@@ -36,10 +46,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	guard := httplock.New(locks, keyfuncs.PathValue("key"), middleware.WithTTL(*ttl), middleware.WithWait(*wait), middleware.WithObserver(released))
-	p := pod{rdb, watch(*ttl / 2)}
+	guard := httplock.New(locks, keyfuncs.PathValue("key"), middleware.WithTTL(*ttl), middleware.WithWait(time.Minute), middleware.WithObserver(released))
 	mux := http.NewServeMux()
-	mux.Handle("POST /{key}", guard(p))
+	mux.Handle("POST /{key}", guard(pod{rdb}))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
@@ -55,10 +64,7 @@ func released(_ context.Context, e lock.Event) {
 	}
 }
 
-type pod struct {
-	rdb   *redis.Client
-	awake *clock
-}
+type pod struct{ rdb *redis.Client }
 
 func (p pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	work, err := time.ParseDuration(r.FormValue("work"))
@@ -75,14 +81,14 @@ func (p pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Printf("end fence=%d store=%s\n", lease.Fence(), p.store(r.Context(), lease))
 		_, _ = fmt.Fprintf(w, "fence=%d\n", lease.Fence())
 	case <-r.Context().Done():
-		late := p.awake.since()
+		at := time.Now()
 		// What a handler does that does not care for its context.
 		stored := p.store(context.WithoutCancel(r.Context()), lease)
-		fmt.Printf("cut fence=%d store=%s late=%s cause=%v\n", lease.Fence(), stored, late, context.Cause(r.Context()))
+		fmt.Printf("cut fence=%d store=%s at=%d cause=%v\n", lease.Fence(), stored, at.UnixNano(), context.Cause(r.Context()))
 	}
 }
 
-// compareFence writes a value with a fence, unless a greater fence was seen.
+// compareFence notes a fence, unless a greater one was seen.
 var compareFence = redis.NewScript(`
 if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then
   return 'refused'

@@ -57,7 +57,7 @@ type (
 	}
 
 	// BackendFailed: the backend cannot be asked any more. Sent once per
-	// outage, not per request.
+	// outage, not per request. Err names the server and the reason.
 	BackendFailed struct{ Err error }
 
 	// BackendRecovered: the backend answers again.

@@ -92,7 +92,7 @@ func (l *Locker) headsFailure(ctx context.Context, key string, err error) error 
 // to, as long as that takes with a connection at hand. false: head is still
 // waiting for one.
 func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
-	timer := time.NewTimer(2 * opTimeout)
+	timer := time.NewTimer(callTimeout + 100*time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-head.announced:

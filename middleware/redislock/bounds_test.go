@@ -73,29 +73,46 @@ func TestL23_WaitShorterThanItTakesToNotice(t *testing.T) {
 }
 
 // However many requests are there for however few connections: a server that
-// does not answer costs each of them less than a second.
+// does not answer costs each of them less than a second, and one that answers
+// again nobody.
 func TestL23_CrowdMeetsAnOutage(t *testing.T) {
 	for _, poolSize := range []int{1, 10} {
-		server := redistest.Start(t)
-		proxy := redistest.NewProxy(t, server.Addr())
-		client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), PoolSize: poolSize})
-		defer client.Close()
-		l := open(t, client)
-		require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
-		proxy.BlackHole(true)
-		for range 2 { // as it begins, and once it is known
+		t.Run(fmt.Sprint("pool of ", poolSize), func(t *testing.T) {
+			b := startBackend(t)
+			client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: poolSize})
+			t.Cleanup(func() { _ = client.Close() })
+			l := open(t, client)
+			require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+			b.line.BlackHole(true)
+			for range 2 { // as it begins, and once it is known
+				var all sync.WaitGroup
+				for i := range 300 {
+					all.Go(func() {
+						start := time.Now()
+						_, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: time.Duration(i%3) * 10 * time.Second})
+						assert.ErrorIs(t, err, lock.ErrUnavailable)
+						assert.Less(t, time.Since(start), time.Second)
+					})
+				}
+				all.Wait()
+			}
+			b.line.BlackHole(false)
+			require.Eventually(t, func() bool {
+				lease, err := l.Acquire(t.Context(), "back", lock.Options{})
+				return err == nil && lease.Release(t.Context()) == nil
+			}, patience, time.Millisecond)
+			b.line.Delay(10 * time.Millisecond)
 			var all sync.WaitGroup
-			for i := range 300 {
+			for i := range 40 {
 				all.Go(func() {
-					start := time.Now()
-					_, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: time.Duration(i%3) * 10 * time.Second})
-					assert.ErrorIs(t, err, lock.ErrUnavailable)
-					assert.Less(t, time.Since(start), time.Second)
+					lease, err := l.Acquire(t.Context(), fmt.Sprint("after", i), lock.Options{Wait: patience})
+					if assert.NoError(t, err) {
+						assert.NoError(t, lease.Release(t.Context()))
+					}
 				})
 			}
 			all.Wait()
-		}
-		proxy.BlackHole(false)
+		})
 	}
 }
 

@@ -104,8 +104,8 @@ func (c *cleanup) leave(next givenUp) error {
 	return err
 }
 
-// close goes on for opTimeout at most, and while Redis replies. The TTL frees
-// the rest.
+// close starts nothing after opTimeout, and nothing once Redis does not reply.
+// The TTL frees the rest.
 func (c *cleanup) close() {
 	c.mu.Lock()
 	c.closed = time.Now()

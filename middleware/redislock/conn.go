@@ -68,10 +68,16 @@ type call struct {
 // The caller has a place among the slots of the connections.
 func (c *call) do(operation func(context.Context) error) error {
 	start := time.Now()
-	err := c.attempt(c, operation)
+	ctx := context.Context(c)
+	if c.op != acquire { // for which mutexOptions has redsync set the same bound
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(c, callTimeout)
+		defer cancel()
+	}
+	err := c.attempt(ctx, operation)
 	tooLate := c.outcome == done && err != nil
-	if took := time.Since(start); (!c.outcome.known() || tooLate) && took < opTimeout/2 {
-		ctx, cancel := context.WithTimeout(c, callTimeout-took)
+	if took := time.Since(start); (!c.outcome.known() || tooLate) && took < retryWithin {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout-took)
 		defer cancel()
 		err = c.attempt(ctx, operation)
 	}
@@ -81,15 +87,8 @@ func (c *call) do(operation func(context.Context) error) error {
 	return err
 }
 
-// attempt does the operation once. redsync bounds an acquire by itself, by the
-// options of the mutex, and nothing else.
 func (c *call) attempt(ctx context.Context, operation func(context.Context) error) error {
 	c.outcome, c.err = unknown, nil
-	if c.op != acquire {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-	}
 	err := operation(ctx)
 	c.uncertain = c.uncertain || c.outcome == unknown
 	return err

@@ -36,8 +36,8 @@
 // the options of the given client; one that failed within a quarter of a second
 // is asked once more. Where all connections are taken, an acquire waits for one
 // as long as it is willing to wait at all, half a second at least, and a release
-// up to two seconds; a quarter of a second while the server does not answer. What
-// then has no answer is cleaned up in the background, until Redis acknowledges.
+// up to two seconds; while calls fail, a quarter of a second at most. What then
+// has no answer is cleaned up in the background, until Redis acknowledges.
 //
 // # Keys
 //

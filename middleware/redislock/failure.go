@@ -22,8 +22,8 @@ var (
 	// says nothing of the backend.
 	errNoConnection = fmt.Errorf("redislock: %w: all connections are taken: the pool is too small", lock.ErrUnavailable)
 
-	// errNoReplies is for one that would have waited for those whose calls have
-	// no reply.
+	// errNoReplies is for a caller that found every connection taken by a call
+	// without a reply.
 	errNoReplies = fmt.Errorf("redislock: %w: it does not answer, and all connections are waiting for it", lock.ErrUnavailable)
 
 	errTooLate = errors.New("the lock was granted after more than its TTL")

@@ -86,6 +86,9 @@ func requireUnavailable(t testing.TB, err error, took time.Duration) {
 	assert.Less(t, took, time.Second)
 }
 
+// pause lets time pass in which something else happens.
+func pause(d time.Duration) { <-time.After(d) }
+
 // configure carries out a line of redis.conf on a running server.
 func configure(t testing.TB, client *redis.Client, line string) {
 	t.Helper()

@@ -16,39 +16,28 @@ import (
 
 // An outage is answered within a second, as what it is, and told of once.
 func TestL23_OutageIsUnavailable(t *testing.T) {
-	outages := []struct {
-		name        string
-		begin, over func(*redistest.Server, *redistest.Proxy)
-	}{
-		{"killed", func(s *redistest.Server, p *redistest.Proxy) { s.Kill() }, func(s *redistest.Server, p *redistest.Proxy) { s.Restart() }},
-		{"stopped", func(s *redistest.Server, p *redistest.Proxy) { s.Pause() }, func(s *redistest.Server, p *redistest.Proxy) { s.Resume() }},
-		{"refused", func(s *redistest.Server, p *redistest.Proxy) { p.Refuse(true); p.CutAll() }, func(s *redistest.Server, p *redistest.Proxy) { p.Refuse(false) }},
-		{"black hole", func(s *redistest.Server, p *redistest.Proxy) { p.BlackHole(true) }, func(s *redistest.Server, p *redistest.Proxy) { p.BlackHole(false) }},
-		{"replies lost", func(s *redistest.Server, p *redistest.Proxy) { p.DropReplies(true) }, func(s *redistest.Server, p *redistest.Proxy) { p.DropReplies(false) }},
-	}
-	for _, outage := range outages {
+	for _, outage := range []failure{killed, stopped, refused, blackHole, noReplies} {
 		t.Run(outage.name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
-			proxy := redistest.NewProxy(t, server.Addr())
+			b := startBackend(t)
 			seen := new(guardtest.Events)
-			l := open(t, dial(t, proxy.Addr()), redislock.WithObserver(seen.Observe))
-			require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+			l := open(t, dial(t, b.line.Addr()), redislock.WithObserver(seen.Observe))
+			require.NoError(t, acquire(t, l, "warm", lock.Options{TTL: time.Second}).Release(t.Context()))
 
-			outage.begin(server, proxy)
+			outage.begin(t, b)
 			for range 3 { // one after the other
 				start := time.Now()
-				_, err := l.Acquire(t.Context(), "key", lock.Options{})
+				_, err := l.Acquire(t.Context(), "key", lock.Options{TTL: time.Second})
 				requireUnavailable(t, err, time.Since(start))
 				start = time.Now()
-				_, err = l.Acquire(t.Context(), "key", lock.Options{Wait: time.Minute})
+				_, err = l.Acquire(t.Context(), "key", lock.Options{TTL: time.Second, Wait: time.Minute})
 				requireUnavailable(t, err, time.Since(start))
 			}
 			var all sync.WaitGroup
 			for i := range 50 { // and many at once: those behind the first get its answer
 				all.Go(func() {
 					start := time.Now()
-					_, err := l.Acquire(t.Context(), "key", lock.Options{Wait: time.Duration(i%2) * time.Minute})
+					_, err := l.Acquire(t.Context(), "key", lock.Options{TTL: time.Second, Wait: time.Duration(i%2) * time.Minute})
 					took := time.Since(start)
 					assert.ErrorIs(t, err, lock.ErrUnavailable)
 					assert.Less(t, took, time.Second)
@@ -58,7 +47,7 @@ func TestL23_OutageIsUnavailable(t *testing.T) {
 			assert.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
 			assert.Empty(t, guardtest.Of[lock.BackendRecovered](seen))
 
-			outage.over(server, proxy)
+			outage.over(t, b)
 			require.Eventually(t, func() bool {
 				lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: time.Second, Wait: time.Second})
 				if err == nil {

@@ -127,7 +127,7 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 // it when no guarded handler runs any more, that is after http.Server.Shutdown.
 // A lease that is still held ends with [lock.ErrLost], and its key becomes free
 // when its TTL has passed; who waits or comes later gets [lock.ErrUnavailable].
-// Close takes three seconds at most, all of them only where Redis does not
+// Close takes four seconds at most, all of them only where Redis does not
 // answer; calls after the first do nothing.
 func (l *Locker) Close() error {
 	var err error
@@ -136,7 +136,7 @@ func (l *Locker) Close() error {
 		l.renewals.close()
 		l.cleanup.close()
 		l.warming.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*opTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
 		l.askSlots.drain(ctx)
 		l.releaseSlots.drain(ctx)

@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -147,22 +146,4 @@ func TestDefaultLogIsOneLine(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "level=WARN")
-}
-
-// lines is a log that is read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.log.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.log.String()
 }

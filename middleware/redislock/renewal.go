@@ -62,9 +62,9 @@ func (r *renewals) add(s *lease) bool {
 }
 
 // nextRenewal returns when to extend a lease whose TTL was armed by what was sent
-// at start and has just been answered: so that the next answer, if it takes as
-// long, is there at a third of the TTL. Over a slow link a short lease would
-// otherwise have little time left for an answer that is late.
+// at start and has just been answered: so that the answer comes at a third of
+// the TTL if it takes as long as this one did. Where a round trip takes more than
+// a sixth of the TTL that is at once; such a lease has no time to lose.
 func (s *lease) nextRenewal(start time.Time) time.Time {
 	took := time.Since(start)
 	return start.Add(s.ttl/3 - took)

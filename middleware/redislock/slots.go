@@ -13,8 +13,8 @@ type slots chan struct{}
 func (s slots) give() { <-s }
 
 // ready takes a place for a call, and waits for one at most for patience. While
-// the server does not answer it waits shortly: those who have a place then wait
-// in vain, and nobody is to do so after them as well.
+// calls fail it gives up early: whoever has a place then waits in vain, and who
+// comes after them is not to do so as well.
 func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) error {
 	if l.isClosed() {
 		return errClosed
@@ -31,19 +31,24 @@ func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) err
 	for {
 		select {
 		case s <- struct{}{}:
-			if l.health.down.Load() && time.Since(start) > opTimeout/2 {
-				s.give()
+			if l.health.failing.Load() && time.Since(start) > failingPatience {
+				s.give() // too late: with its call it would take more than a second
 				return errNoReplies
 			}
 			return nil
 		case <-failing:
 			failing = nil
-			timer.Reset(min(patience, opTimeout/2) - time.Since(start))
+			timer.Reset(min(patience, failingPatience) - time.Since(start))
 		case <-timer.C:
-			if failing == nil {
+			rest := patience - time.Since(start)
+			switch {
+			case rest <= 0:
+				return errNoConnection
+			case l.health.failing.Load():
 				return errNoReplies
 			}
-			return errNoConnection
+			failing = l.health.whenFailing() // it was a moment
+			timer.Reset(rest)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.closed:

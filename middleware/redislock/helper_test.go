@@ -1,12 +1,14 @@
 package redislock_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,15 +71,15 @@ func post(ctx context.Context, url string) (a answer) {
 	return answer{status: resp.StatusCode, body: string(body), retryAfter: resp.Header.Get("Retry-After"), err: err}
 }
 
-// served asserts that the handler answered.
-func (a answer) served(t testing.TB) bool {
+// assertServed asserts that the handler answered.
+func (a answer) assertServed(t testing.TB) bool {
 	t.Helper()
 	return assert.NoError(t, a.err) && assert.Equal(t, http.StatusOK, a.status, a.body) && assert.Less(t, a.took, patience)
 }
 
-// unavailable asserts that the client was told of an outage, in time, and of
-// nothing that is inside.
-func (a answer) unavailable(t testing.TB) bool {
+// assertUnavailable asserts that the client was told of an outage, in time, and
+// of nothing that is inside.
+func (a answer) assertUnavailable(t testing.TB) bool {
 	t.Helper()
 	return assert.NoError(t, a.err) && assert.Equal(t, http.StatusServiceUnavailable, a.status, a.body) &&
 		assert.Less(t, a.took, time.Second) && assert.NotEmpty(t, a.retryAfter) &&
@@ -94,10 +96,20 @@ func (s *service) warnings() (found []string) {
 	return found
 }
 
-// awaitServed waits until the service serves again.
-func (s *service) awaitServed(key string) {
+// requireOneWarning checks that the operator reads of it once, and what.
+func (s *service) requireOneWarning(pattern string) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.post(key).status == http.StatusOK }, patience, 10*time.Millisecond)
+	require.Len(s.t, s.warnings(), 1, s.log)
+	require.Contains(s.t, s.warnings()[0], "redis at 127.0.0.1:")
+	require.Regexp(s.t, pattern, s.warnings()[0])
+}
+
+// awaitRecovery waits until the outage is over, for the operator as well.
+func (s *service) awaitRecovery() {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		return s.post("after").status == http.StatusOK && strings.Contains(s.log.String(), "available again")
+	}, patience, 10*time.Millisecond)
 }
 
 // awaitLog waits for a line that contains text.
@@ -106,4 +118,22 @@ func (s *service) awaitLog(text string) {
 	require.Eventually(s.t, func() bool { return strings.Contains(s.log.String(), text) }, patience, time.Millisecond, s.log)
 }
 
-func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }
+func answerDone(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.String()
+}
