@@ -49,7 +49,7 @@ func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lea
 	s.turn = turn
 	var pauses backoff
 	for {
-		left, err := l.ask(ctx, s, max(time.Until(deadline), opTimeout))
+		left, err := l.ask(ctx, s, max(time.Until(deadline), callTimeout))
 		if err != nil {
 			return nil, s.end(err)
 		}
@@ -90,14 +90,18 @@ func (l *Locker) headsFailure(ctx context.Context, key string, err error) error 
 
 // hear waits until Redis has replied to head for the first time, or has failed
 // to, as long as that takes with a connection at hand. false: head is still
-// waiting for one.
+// waiting for one, among many, and the server answers those.
 func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
-	timer := time.NewTimer(callTimeout + 100*time.Millisecond)
+	start := time.Now()
+	timer := time.NewTimer(callTimeout)
 	defer timer.Stop()
 	select {
 	case <-head.announced:
 		return true, nil
 	case <-timer.C:
+		if !l.health.repliedSince(start) {
+			return false, errNoReplies
+		}
 		return false, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
@@ -130,7 +134,7 @@ func (s *lease) giveUp() {
 // out the same, one after the other, and the last of them after its whole wait.
 // That this caller has left, or got no connection, is no business of theirs.
 func (s *lease) end(err error) error {
-	if !errors.Is(err, lock.ErrUnavailable) || err == errNoConnection {
+	if !errors.Is(err, lock.ErrUnavailable) {
 		s.giveUp()
 		s.announce(errLeft)
 		return err
@@ -157,17 +161,18 @@ func (s *lease) announce(err error) {
 // nothing is sent before there is one, and then takes as long as a call. Where it
 // sets s.granted the lock is ours; left is what another holder's lease has left.
 func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (left time.Duration, err error) {
-	if err := l.ready(ctx, l.askSlots, patience); err != nil {
+	bound, err := l.ready(ctx, l.askSlots, patience)
+	if err != nil {
 		return 0, err
 	}
 	defer l.askSlots.give()
-	s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
-	c := &call{parent: ctx, lease: s, op: acquire}
+	s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s, bound})
+	c := &call{parent: ctx, lease: s, op: acquire, bound: bound}
 	err = c.do(s.mutex.TryLockContext)
 	s.uncertain = s.uncertain || c.uncertain
 	switch {
 	case c.outcome == done && err == nil:
-		s.granted, s.fence, s.until = true, c.fence, s.mutex.Until()
+		s.granted, s.fence, s.until = true, c.fence, c.sent.Add(validFor(s.ttl))
 		return 0, nil
 	case c.outcome == notOurs:
 		return c.left, nil
@@ -180,14 +185,17 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (lef
 }
 
 // mutexOptions are redsync's for the mutex of a lease, as one.
-type mutexOptions struct{ *lease }
+type mutexOptions struct {
+	*lease
+	bound time.Duration // of an acquire
+}
 
 func (o mutexOptions) Apply(m *redsync.Mutex) {
 	redsync.WithExpiry(o.ttl).Apply(m)
 	redsync.WithDriftFactor(drift).Apply(m)
 	// redsync bounds an acquire by a part of the TTL, to which our bound has no
 	// relation.
-	redsync.WithTimeoutFactor(float64(callTimeout) / float64(o.ttl)).Apply(m)
+	redsync.WithTimeoutFactor(float64(o.bound) / float64(o.ttl)).Apply(m)
 	redsync.WithGenValueFunc(func() (string, error) { return o.token, nil }).Apply(m)
 }
 

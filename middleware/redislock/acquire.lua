@@ -20,11 +20,11 @@ if owner and owner ~= ARGV[1] then
   return {0, redis.call('PTTL', KEYS[1])}
 end
 if owner then
-  local fence = redis.call('GET', KEYS[2])
+  local fence = tonumber(redis.call('GET', KEYS[2]) or '')
   if fence then -- it outlives the lock unless somebody deletes it
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
     redis.call('PEXPIRE', KEYS[2], ARGV[3])
-    return {1, tonumber(fence)}
+    return {1, fence}
   end
 end
 
@@ -38,7 +38,7 @@ end
 -- Server time makes the fence rise where the counter was lost: it has expired,
 -- or the server came back without its data. %.0f, since a Lua number turned
 -- into a string any other way loses its last digits.
-local fence = tonumber(redis.call('GET', KEYS[2]) or 0) + 1
+local fence = (tonumber(redis.call('GET', KEYS[2]) or '') or 0) + 1
 if us > fence then
   fence = us
 end

@@ -100,7 +100,7 @@ func (c *cleanup) leave(next givenUp) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	_, err := c.locker.scripts.leave.run(ctx, c.locker.holdClient, next.names.lock, next.names.tombstones, next.token, millis(next.tombstone))
-	c.locker.health.report(ctx, err)
+	c.locker.health.report(ctx, result{release, outcomeOf(err), err})
 	return err
 }
 

@@ -23,6 +23,9 @@ func derive(client *redis.Client, poolSize int) *redis.Client {
 	o.MinIdleConns = 0
 	o.PoolSize, o.MaxActiveConns = poolSize, poolSize
 	o.Dialer = dialBounded(o.Dialer, poolSize)
+	if o.CredentialsProviderContext != nil || o.CredentialsProvider != nil {
+		o.CredentialsProviderContext = credentialsBounded(o.CredentialsProviderContext, o.CredentialsProvider)
+	}
 	o.Limiter = nil // the application's traffic must not stop a renewal
 	// The processor belongs to the given client; ours make their own.
 	o.PushNotificationProcessor = nil

@@ -24,6 +24,7 @@ const (
 	acquire operation = iota
 	extend
 	release
+	interrupt
 )
 
 // An outcome is how a call ended.
@@ -42,6 +43,9 @@ const (
 // known says whether the server has said how the lock stands.
 func (o outcome) known() bool { return o >= done }
 
+// replied says whether the server has said anything.
+func (o outcome) replied() bool { return o >= refused }
+
 // A call is one operation, the context that it runs with, and the Conn that it
 // runs on. As a context it carries the values of its parent but not its end: an
 // operation that has been sent is seen through, whoever has stopped waiting. As
@@ -50,45 +54,44 @@ type call struct {
 	parent context.Context
 	lease  *lease
 	op     operation
+	bound  time.Duration   // of all attempts together
 	ctx    context.Context // what redsync made of the call, with a deadline
 
+	sent      time.Time // when the newest attempt began
 	outcome   outcome
 	fence     uint64        // where an acquire is done
 	left      time.Duration // where an acquire finds it notOurs: until that lease runs out; negative: never
 	err       error         // where the outcome is not known
 	uncertain bool          // an attempt has ended as unknown
+	reply     any           // to an extend
 }
 
-// do has redsync do the operation, and once more where the first time failed
-// quickly: that is most often a connection which the server had closed, or one
-// that took longer to open than the lease was to last. All three operations can
-// be repeated. It takes callTimeout at most, of which one attempt may be all. The
-// error is redsync's.
+// do has redsync do the operation, again where that fails quickly. It takes
+// c.bound at most. The error is redsync's.
 //
 // The caller has a place among the slots of the connections.
-func (c *call) do(operation func(context.Context) error) error {
-	start := time.Now()
-	ctx := context.Context(c)
-	if c.op != acquire { // for which mutexOptions has redsync set the same bound
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(c, callTimeout)
-		defer cancel()
-	}
-	err := c.attempt(ctx, operation)
-	tooLate := c.outcome == done && err != nil
-	if took := time.Since(start); (!c.outcome.known() || tooLate) && took < retryWithin {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout-took)
-		defer cancel()
-		err = c.attempt(ctx, operation)
-	}
-	if !c.lease.locker.isClosed() {
-		c.lease.locker.health.report(c, c.err)
+func (c *call) do(operation func(context.Context) error) (err error) {
+	l := c.lease.locker
+	l.persist(c.bound, func(bound time.Duration) (outcome, bool) {
+		err = c.attempt(bound, operation)
+		tooLate := c.outcome == done && err != nil
+		return c.outcome, c.outcome.known() && !tooLate
+	})
+	if !l.isClosed() {
+		l.health.report(c, result{c.op, c.outcome, c.err})
 	}
 	return err
 }
 
-func (c *call) attempt(ctx context.Context, operation func(context.Context) error) error {
-	c.outcome, c.err = unknown, nil
+// attempt does the operation once.
+func (c *call) attempt(bound time.Duration, operation func(context.Context) error) error {
+	c.outcome, c.err, c.sent = unknown, nil, time.Now()
+	ctx := context.Context(c)
+	if c.op != acquire || bound < c.bound { // redsync bounds an acquire by itself: see mutexOptions
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(c, bound)
+		defer cancel()
+	}
 	err := operation(ctx)
 	c.uncertain = c.uncertain || c.outcome == unknown
 	return err
@@ -154,8 +157,7 @@ func (c *call) Eval(*redsyncredis.Script, ...any) (any, error) {
 		// it where there is something to clean up, and later: see giveUp.
 		return int64(0), nil
 	case extend:
-		return c.ownership(c.run(l.holdClient, &l.scripts.extend, s.names.lock, s.names.fence, s.names.interrupt,
-			s.token, millis(s.ttl), millis(keepFence(s.ttl))))
+		return c.ownership(c.reply, c.err) // see extendAll
 	default:
 		return c.ownership(c.run(l.holdClient, &l.scripts.leave, s.names.lock, s.names.tombstones,
 			s.token, millis(s.tombstoneFor())))

@@ -148,13 +148,13 @@ func TestNoFreeConnection(t *testing.T) {
 	proxy.Delay(100 * time.Millisecond)
 	var all sync.WaitGroup
 	var short atomic.Int32
-	for i := range 5 {
+	for i := range 15 {
 		all.Go(func() {
 			start := time.Now()
 			lease, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{})
-			assert.Less(t, time.Since(start), time.Second)
+			assert.Less(t, time.Since(start), 2*time.Second)
 			if err != nil {
-				assert.ErrorIs(t, err, lock.ErrUnavailable)
+				assert.ErrorIs(t, err, lock.ErrBusy) // no outage
 				assert.ErrorContains(t, err, "pool is too small")
 				short.Add(1)
 				return
@@ -164,7 +164,7 @@ func TestNoFreeConnection(t *testing.T) {
 	}
 	all.Wait()
 	require.Positive(t, short.Load())
-	require.Less(t, short.Load(), int32(5))
+	require.Less(t, short.Load(), int32(15))
 	require.Empty(t, server.Keys("*:tombstones"), "nothing was sent for those")
 }
 

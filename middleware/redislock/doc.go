@@ -32,11 +32,11 @@
 // waiters ask every 5 to 500 ms, at random and more rarely the longer they wait.
 //
 // A question to Redis that has no answer is given up after half a second, or
-// after 0.9 s where its connection had to be opened first, whatever the TTL and
+// after 0.8 s where its connection had to be opened first, whatever the TTL and
 // the options of the given client; one that failed within a quarter of a second
-// is asked once more. Where all connections are taken, an acquire waits for one
-// as long as it is willing to wait at all, half a second at least, and a release
-// up to two seconds; while calls fail, a quarter of a second at most. What then
+// is asked again. Where all connections are taken, an acquire waits for one as
+// long as it is willing to wait at all, but at least 0.8 s, and a release up to
+// two seconds; where nothing has a reply, 0.8 s with the call itself. What then
 // has no answer is cleaned up in the background, until Redis acknowledges.
 //
 // # Keys

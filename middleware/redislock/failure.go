@@ -18,9 +18,12 @@ var (
 	// errGone is for a lease that the server does not know any more.
 	errGone = fmt.Errorf("%w early: the server does not have the lock any more; it restarted without its data, or the lock was evicted or deleted", lock.ErrExpired)
 
-	// errNoConnection is for a caller that waited for a connection in vain. It
-	// says nothing of the backend.
-	errNoConnection = fmt.Errorf("redislock: %w: all connections are taken: the pool is too small", lock.ErrUnavailable)
+	// errNoConnection is for a caller that waited for a connection in vain, while
+	// those who had one got their replies: it has met a crowd, and no outage.
+	errNoConnection = &lock.BusyError{
+		Err:   fmt.Errorf("redislock: %w: all connections are taken: the pool is too small", lock.ErrBusy),
+		Ahead: 1,
+	}
 
 	// errNoReplies is for a caller that found every connection taken by a call
 	// without a reply.
@@ -36,6 +39,14 @@ func unavailable(err error) error {
 		return err
 	}
 	return fmt.Errorf("redislock: %w: %v", lock.ErrUnavailable, err)
+}
+
+// outcomeOf is failure for what succeeds as well.
+func outcomeOf(err error) outcome {
+	if err == nil {
+		return done
+	}
+	return failure(err)
 }
 
 // failure sorts an error of go-redis by what it says about the command: not

@@ -169,6 +169,34 @@ func TestUnusableServers(t *testing.T) {
 	}
 }
 
+// A server that is out of memory renews what is held and refuses the rest: that
+// is one outage, and not one that is over with every renewal.
+func TestOutOfMemoryWhileHeld(t *testing.T) {
+	b := startBackend(t)
+	started, finish := make(chan struct{}, 1), make(chan struct{})
+	s := serve(t, b.Client(), func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			started <- struct{}{}
+			<-finish
+		}
+		answerDone(w, r)
+	}, middleware.WithTTL(time.Second))
+	answered := make(chan answer, 1)
+	go func() { answered <- s.post("held") }()
+	<-started
+	outOfMemory.begin(t, b)
+	for i := range 3 {
+		s.post(fmt.Sprint(i)).assertUnavailable(t)
+		pause(1500 * time.Millisecond) // several renewals
+	}
+	s.requireOneWarning("OOM")
+	require.NotContains(t, s.log.String(), "available again")
+	close(finish)
+	(<-answered).assertServed(t)
+	outOfMemory.over(t, b)
+	s.awaitRecovery()
+}
+
 // A connection that comes and goes is one outage; in between requests are
 // served, and nobody is told that somebody else is busy.
 func TestFlappingConnection(t *testing.T) {

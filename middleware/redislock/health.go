@@ -2,12 +2,15 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
@@ -17,66 +20,80 @@ import (
 const quietTime = time.Second
 
 // health turns the results of operations into one event for each outage, and
-// says whether the newest of them failed.
+// knows when the server has last replied.
 type health struct {
 	observe lock.Observer
 	server  string
-	failing atomic.Bool // read by every operation, without the mutex
-	down    atomic.Bool // an outage was told of; read as well
+	start   time.Time
 
-	mu     sync.Mutex
-	since  time.Time     // of the first failure
-	failed time.Time     // of the newest
-	fails  chan struct{} // closed while failing
+	// Written or read by every operation, without the mutex.
+	replied atomic.Int64 // when the newest reply came, in ns since start
+	down    atomic.Bool  // an outage was told of
+
+	mu      sync.Mutex
+	since   time.Time // of the first failure
+	failed  time.Time // of the newest
+	refused bool      // acquires are refused; that others are carried out is no recovery
+}
+
+// A result is how an operation ended that the server should have carried out.
+type result struct {
+	op      operation
+	outcome outcome
+	err     error // where it was not carried out
 }
 
 func newHealth(addr string, observe lock.Observer) *health {
-	h := &health{observe: observe, fails: make(chan struct{})}
+	h := &health{observe: observe, start: time.Now()}
 	if _, _, err := net.SplitHostPort(addr); err == nil { // of a FailoverClient it is none
 		h.server = fmt.Sprintf("redis at %s: ", addr)
 	}
 	return h
 }
 
-// whenFailing returns a channel that is closed once an operation has failed.
-func (h *health) whenFailing() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.fails
+// heard notes a reply.
+func (h *health) heard() { h.replied.Store(int64(time.Since(h.start))) }
+
+// repliedSince says whether anything has had a reply since t. One operation may
+// go without because of its connection, while others have theirs.
+func (h *health) repliedSince(t time.Time) bool {
+	return time.Duration(h.replied.Load()) > t.Sub(h.start)
 }
 
-// report takes the outcome of an operation that the server should have
-// answered. nil is success.
-func (h *health) report(ctx context.Context, err error) {
-	if err == nil && !h.failing.Load() && !h.down.Load() {
+func (h *health) report(ctx context.Context, r result) {
+	if r.outcome.replied() {
+		h.heard()
+	}
+	switch {
+	case r.outcome.known() && !h.down.Load():
 		return
+	case r.err != nil && aboutOneKey(r.err):
+		return // the server is well
+	case errors.Is(r.err, redis.ErrPoolTimeout), errors.Is(r.err, redis.ErrClosed):
+		return // it was not asked
 	}
-	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
-		return // somebody has put something else under one key; the server is well
-	}
-	if e := h.change(err); e != nil {
+	if e := h.change(r); e != nil {
 		h.observe(ctx, e)
 	}
 }
 
-func (h *health) change(err error) lock.Event {
+// aboutOneKey finds what a server says where somebody has put something else in
+// the place of a key.
+func aboutOneKey(err error) bool { return strings.Contains(err.Error(), "WRONGTYPE") }
+
+func (h *health) change(r result) lock.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if failing := err != nil; failing != h.failing.Load() {
-		h.failing.Store(failing)
-		if failing {
-			close(h.fails)
-		} else {
-			h.fails = make(chan struct{})
-		}
+	if r.op == acquire {
+		h.refused = r.outcome == refused
 	}
 	now := time.Now()
 	switch down := h.down.Load(); {
-	case err != nil && !down:
+	case !r.outcome.known() && !down:
 		h.down.Store(true)
 		h.since, h.failed = now, now
-		return lock.BackendFailed{Err: fmt.Errorf("redislock: %s%w", h.server, err)}
-	case err != nil:
+		return lock.BackendFailed{Err: fmt.Errorf("redislock: %s%w", h.server, r.err)}
+	case !r.outcome.known() || h.refused:
 		h.failed = now
 	case down && now.Sub(h.failed) >= quietTime:
 		h.down.Store(false)

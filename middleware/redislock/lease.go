@@ -88,13 +88,14 @@ func (s *lease) giveBack(ctx context.Context) error {
 func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	l := s.locker
 	// A lease that is over is in no hurry: it runs out by itself.
-	patience := max(opTimeout, min(time.Until(until), 4*opTimeout))
-	if err := l.ready(context.WithoutCancel(ctx), l.releaseSlots, patience); err != nil {
-		return err
+	patience := max(callTimeout, min(time.Until(until), 4*opTimeout))
+	bound, err := l.ready(context.WithoutCancel(ctx), l.releaseSlots, patience)
+	if err != nil {
+		return unavailable(err)
 	}
 	defer l.releaseSlots.give()
 	valid := time.Now().Before(until)
-	c := &call{parent: ctx, lease: s, op: release}
+	c := &call{parent: ctx, lease: s, op: release, bound: bound}
 	_ = c.do(func(ctx context.Context) error {
 		_, err := s.mutex.UnlockContext(ctx)
 		return err
@@ -111,17 +112,6 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	default:
 		return lock.ErrExpired
 	}
-}
-
-// extend re-arms the lock's TTL. start is when the attempt that counts was made.
-func (s *lease) extend() (start time.Time, o outcome) {
-	c := &call{parent: s.ctx, lease: s, op: extend}
-	_ = c.do(func(ctx context.Context) error {
-		start = time.Now()
-		_, err := s.mutex.ExtendContext(ctx)
-		return err
-	})
-	return start, c.outcome
 }
 
 // lose ends the lease of a holder that did not give it back. The scheduler has

@@ -76,7 +76,7 @@ func TestL2_AcquireThatArrivesAfterABusyAnswer(t *testing.T) {
 		var direct atomic.Bool
 		client := redis.NewClient(&redis.Options{
 			PoolSize:    1,
-			ReadTimeout: 50 * time.Millisecond,
+			ReadTimeout: 150 * time.Millisecond,
 			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				addr := slow.Addr()
 				if direct.Load() {

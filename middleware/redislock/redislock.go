@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/go-redis/v9"
@@ -84,18 +85,23 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l.renewals = newRenewals()
 	l.cleanup = &cleanup{locker: l}
 	l.scripts.init()
-	for _, c := range []*redis.Client{l.askClient, l.holdClient} {
-		l.warming.Go(func() { warm(c) })
-	}
+	l.warm(l.askClient, l.askSlots)
+	l.warm(l.holdClient, l.releaseSlots)
 	return l, nil
 }
 
 // warm opens a connection ahead of the first request, whose lease may be too
 // short for that. A failure is none: whoever needs the server will find out.
-func warm(client *redis.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	client.Ping(ctx)
+func (l *Locker) warm(client *redis.Client, s slots) {
+	s <- struct{}{} // nobody else has one yet
+	l.warming.Go(func() {
+		defer s.give()
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		if client.Ping(ctx).Err() == nil {
+			l.health.heard()
+		}
+	})
 }
 
 // Interrupt asks the holder of key to stop: see [lock.Locker]. A holder in this
@@ -108,15 +114,22 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	if s, ok := l.turns.Head(key); ok && l.renewals.interrupt(s) {
 		return true, nil
 	}
-	if err := l.ready(ctx, l.askSlots, opTimeout); err != nil {
-		return false, err
+	bound, err := l.ready(ctx, l.askSlots, callTimeout)
+	if err != nil {
+		return false, unavailable(err)
 	}
 	defer l.askSlots.give()
 	n := namesOf(l.prefix, key)
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	held, err := l.scripts.interrupt.run(bounded, l.askClient, n.lock, n.interrupt)
-	l.health.report(ctx, err)
+	var held any
+	r := result{op: interrupt}
+	l.persist(bound, func(bound time.Duration) (outcome, bool) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+		defer cancel()
+		held, err = l.scripts.interrupt.run(ctx, l.askClient, n.lock, n.interrupt)
+		r.outcome, r.err = outcomeOf(err), err
+		return r.outcome, r.outcome.replied()
+	})
+	l.health.report(ctx, r)
 	if err != nil {
 		return false, unavailable(err)
 	}

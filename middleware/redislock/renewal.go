@@ -3,15 +3,20 @@ package redislock
 import (
 	"container/heap"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// maxExtending is how many extensions are under way at once. There are as many
-// connections for nothing else.
+// maxExtending is how many trips with extensions are under way at once. There are
+// as many connections for nothing else.
 const maxExtending = 4
+
+// maxBatch is how many leases are extended in one trip, so that a slow link does
+// not limit how many can be held.
+const maxBatch = 128
 
 // renewals keeps the leases of a Locker alive: one goroutine for all of them,
 // woken by the lease that is due next, and a few more while something is being
@@ -20,8 +25,8 @@ const maxExtending = 4
 type renewals struct {
 	mu       sync.Mutex
 	due      dueHeap
-	ready    []*lease // to be extended, the oldest first
-	sending  int      // goroutines that work on ready
+	ready    untilHeap // to be extended, the most urgent first
+	sending  int       // goroutines that work on ready
 	closed   bool
 	wake     chan struct{}
 	finished sync.WaitGroup
@@ -34,6 +39,7 @@ type renewal struct {
 	due       time.Time     // when to look at it next
 	until     time.Time     // the lease is trusted until then
 	extending chan struct{} // closed when the extension on its way has ended
+	trip      time.Duration // what the newest answer about it took
 	queued    bool          // it is in ready
 	lost      error
 }
@@ -63,11 +69,14 @@ func (r *renewals) add(s *lease) bool {
 
 // nextRenewal returns when to extend a lease whose TTL was armed by what was sent
 // at start and has just been answered: so that the answer comes at a third of
-// the TTL if it takes as long as this one did. Where a round trip takes more than
-// a sixth of the TTL that is at once; such a lease has no time to lose.
+// the TTL if it takes as long as this one did, or a fifth of that earlier, at
+// random, since leases that began together are not to come together for ever.
+// Where a round trip takes more than a sixth of the TTL that is at once; such a
+// lease has no time to lose.
 func (s *lease) nextRenewal(start time.Time) time.Time {
-	took := time.Since(start)
-	return start.Add(s.ttl/3 - took)
+	s.trip = time.Since(start)
+	third := s.ttl / 3
+	return start.Add(third - s.trip - rand.N(third/5+1))
 }
 
 // remove takes a lease out that is to be released, waits for an extension that
@@ -152,7 +161,7 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		default:
 			if !s.queued && s.extending == nil {
 				s.queued = true
-				r.ready = append(r.ready, s)
+				heap.Push(&r.ready, s)
 			}
 			r.postpone(s, s.until)
 			continue
@@ -173,31 +182,29 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 // send extends what is ready, until nothing is.
 func (r *renewals) send() {
 	for {
-		s := r.take()
-		if s == nil {
+		batch := r.take()
+		if len(batch) == 0 {
 			return
 		}
-		start, outcome := s.extend()
-		r.extended(s, start, outcome)
+		batch[0].locker.extendAll(batch)
 	}
 }
 
-func (r *renewals) take() *lease {
+func (r *renewals) take() (batch []*lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.ready) > 0 {
-		s := r.ready[0]
-		r.ready[0] = nil
-		r.ready = r.ready[1:]
+	for len(r.ready) > 0 && len(batch) < maxBatch {
+		s := heap.Pop(&r.ready).(*lease)
 		s.queued = false
 		if s.index != 0 {
 			s.extending = make(chan struct{})
-			return s
+			batch = append(batch, s)
 		}
 	}
-	r.ready = nil
-	r.sending--
-	return nil
+	if len(batch) == 0 {
+		r.sending--
+	}
+	return batch
 }
 
 func (r *renewals) extended(s *lease, start time.Time, o outcome) {
@@ -264,27 +271,4 @@ func minTime(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// dueHeap has the lease that is due next at the front.
-type dueHeap []*lease
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i+1, j+1
-}
-func (h *dueHeap) Push(x any) {
-	s := x.(*lease)
-	*h = append(*h, s)
-	s.index = len(*h)
-}
-func (h *dueHeap) Pop() any {
-	old := *h
-	s := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	s.index = 0
-	return s
 }

@@ -103,6 +103,33 @@ func TestManyLeasesAreRenewed(t *testing.T) {
 	}
 }
 
+// How many leases are kept does not depend on how long a trip takes, and a short
+// one is not kept waiting by those that have more time.
+func TestManyLeasesOverASlowLink(t *testing.T) {
+	b := startBackend(t)
+	seen := new(guardtest.Events)
+	l := open(t, dial(t, b.line.Addr()), redislock.WithObserver(seen.Observe))
+	const ttl = 6 * time.Second
+	leases := make([]lock.Lease, 2000)
+	each(t, len(leases), func(i int) {
+		lease, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{TTL: ttl})
+		assert.NoError(t, err)
+		leases[i] = lease
+	})
+	require.False(t, t.Failed())
+	b.line.Delay(25 * time.Millisecond)
+	short := acquire(t, l, "short", lock.Options{TTL: time.Second})
+	select {
+	case <-short.Context().Done():
+	case <-time.After(2 * ttl):
+	}
+	require.NoError(t, context.Cause(short.Context()))
+	require.Empty(t, seen.All())
+	b.line.Delay(0)
+	each(t, len(leases), func(i int) { assert.NoError(t, leases[i].Release(t.Context())) })
+	require.NoError(t, short.Release(t.Context()))
+}
+
 // A lease that lasts shorter than the bound of an operation is acquired, renewed
 // and released, over a link whose round trip is a quarter of it. That a machine
 // is too busy to give such a link shows in a PING that took longer; such a second

@@ -61,6 +61,35 @@ func (s *script) run(ctx context.Context, client *redis.Client, keysAndArgs ...a
 	return reply, err
 }
 
+// runAll runs the script for each of the arguments, all in one trip, and returns
+// a command for each, with its reply or its error.
+func (s *script) runAll(ctx context.Context, client *redis.Client, keysAndArgs [][]any) []*redis.Cmd {
+	name, body := any("evalsha"), s.hash
+	if !s.known.Load() {
+		name, body = "eval", s.source
+	}
+	cmds := s.sendAll(ctx, client, name, body, keysAndArgs)
+	if len(cmds) > 0 && redis.HasErrorPrefix(cmds[0].Err(), "NOSCRIPT") {
+		cmds = s.sendAll(ctx, client, "eval", s.source, keysAndArgs)
+	}
+	if len(cmds) > 0 && cmds[0].Err() == nil {
+		s.known.Store(true)
+	}
+	return cmds
+}
+
+func (s *script) sendAll(ctx context.Context, client *redis.Client, name, body any, keysAndArgs [][]any) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(keysAndArgs))
+	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
+		for i, args := range keysAndArgs {
+			cmds[i] = redis.NewCmd(ctx, append([]any{name, body, s.keys}, args...)...)
+			_ = p.Process(ctx, cmds[i])
+		}
+		return nil
+	})
+	return cmds
+}
+
 func (s *script) send(ctx context.Context, client *redis.Client, name, body any, keysAndArgs []any) (any, error) {
 	args := make([]any, 0, 3+len(keysAndArgs))
 	args = append(append(args, name, body, s.keys), keysAndArgs...)

@@ -12,47 +12,44 @@ type slots chan struct{}
 
 func (s slots) give() { <-s }
 
-// ready takes a place for a call, and waits for one at most for patience. While
-// calls fail it gives up early: whoever has a place then waits in vain, and who
-// comes after them is not to do so as well.
-func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) error {
+// ready takes a place for a call, waits for one at most for patience, and returns
+// how long the call may take. While no call has a reply it gives up after
+// callTimeout: whoever has a place then waits in vain, and who comes after them is
+// not to do so as well.
+func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) (bound time.Duration, err error) {
 	if l.isClosed() {
-		return errClosed
+		return 0, errClosed
 	}
 	select {
 	case s <- struct{}{}:
-		return nil
+		return callTimeout, nil
 	default:
 	}
 	start := time.Now()
-	timer := time.NewTimer(patience)
+	looked := start
+	timer := time.NewTimer(min(patience, callTimeout))
 	defer timer.Stop()
-	failing := l.health.whenFailing()
 	for {
 		select {
 		case s <- struct{}{}:
-			if l.health.failing.Load() && time.Since(start) > failingPatience {
-				s.give() // too late: with its call it would take more than a second
-				return errNoReplies
+			if l.health.repliedSince(looked) {
+				return callTimeout, nil
 			}
-			return nil
-		case <-failing:
-			failing = nil
-			timer.Reset(min(patience, failingPatience) - time.Since(start))
+			return max(callTimeout-time.Since(looked), 0), nil
 		case <-timer.C:
 			rest := patience - time.Since(start)
 			switch {
+			case !l.health.repliedSince(looked):
+				return 0, errNoReplies
 			case rest <= 0:
-				return errNoConnection
-			case l.health.failing.Load():
-				return errNoReplies
+				return 0, errNoConnection
 			}
-			failing = l.health.whenFailing() // it was a moment
-			timer.Reset(rest)
+			looked = time.Now()
+			timer.Reset(min(rest, callTimeout))
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		case <-l.closed:
-			return errClosed
+			return 0, errClosed
 		}
 	}
 }

@@ -10,23 +10,20 @@ const opTimeout = 500 * time.Millisecond
 // callTimeout bounds the steps together, and the second attempt with the first.
 // A server that takes 300 ms for a command, behind a link that connects quickly,
 // can then be asked on a connection that has to be opened for it.
-const callTimeout = 900 * time.Millisecond
+const callTimeout = 800 * time.Millisecond
 
 // A call that failed within retryWithin is made once more.
 const retryWithin = opTimeout / 2
-
-// failingPatience is how long a caller waits for a connection while calls fail.
-// With its own call it stays below a second where no reply comes.
-const failingPatience = opTimeout / 2
 
 // drift is the part of a TTL by which the clocks of two machines may differ
 // over its length, as in the Redlock algorithm. We stop trusting a lease that
 // much before Redis drops it.
 const drift = 0.01
 
-// validFor is how long a lease is trusted, from before it was asked for.
+// validFor is how long a lease is trusted, from before it was asked for: its TTL
+// less the drift, and two milliseconds for the precision of Redis' expiry.
 func validFor(ttl time.Duration) time.Duration {
-	return ttl - time.Duration(float64(ttl)*drift)
+	return ttl - time.Duration(float64(ttl)*drift) - 2*time.Millisecond
 }
 
 // keepFence is how long a fence is remembered after the last sign of a holder.

@@ -45,7 +45,7 @@ func (l *Locker) try(ctx context.Context, s *lease) error {
 	if err := l.enterAlone(ctx, s); err != nil {
 		return err
 	}
-	if _, err := l.ask(ctx, s, opTimeout); err != nil {
+	if _, err := l.ask(ctx, s, callTimeout); err != nil {
 		return s.end(err)
 	}
 	if s.granted {

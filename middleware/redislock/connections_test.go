@@ -1,0 +1,240 @@
+package redislock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/guardtest"
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
+)
+
+// crowd has n callers use keys of their own at once, and requires that all are
+// served.
+func crowd(t *testing.T, l lock.Locker, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			lease, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: patience})
+			if assert.NoError(t, err) {
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// dialled returns a client whose connections dial makes.
+func dialled(t *testing.T, poolSize int, dial func(context.Context) (net.Conn, error)) *redis.Client {
+	client := redis.NewClient(&redis.Options{
+		PoolSize: poolSize,
+		Dialer:   func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// The first connection is opened ahead, and takes nobody's place.
+func TestCrowdAtTheStart(t *testing.T) {
+	for _, poolSize := range []int{1, 2, 10} {
+		t.Run(fmt.Sprint("pool of ", poolSize), func(t *testing.T) {
+			t.Parallel()
+			b := startBackend(t)
+			slow.begin(t, b)
+			client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: poolSize})
+			t.Cleanup(func() { _ = client.Close() })
+			seen := new(guardtest.Events)
+			crowd(t, open(t, client, redislock.WithObserver(seen.Observe)), 2*poolSize)
+			require.Empty(t, seen.All())
+		})
+	}
+}
+
+// Requests that have a body wait for a connection as long as others do.
+func TestCrowdOfPosts(t *testing.T) {
+	b := startBackend(t)
+	client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: 2})
+	t.Cleanup(func() { _ = client.Close() })
+	s := serve(t, client, answerDone, middleware.WithWait(patience))
+	s.post("warm").assertServed(t)
+	b.line.Delay(10 * time.Millisecond)
+	var all sync.WaitGroup
+	for i := range 150 { // 20 ms each, two at a time
+		all.Go(func() { s.post(fmt.Sprint(i)).assertServed(t) })
+	}
+	all.Wait()
+	require.Empty(t, s.log.String())
+}
+
+// hushed is a connection whose replies can stop coming.
+type hushed struct {
+	net.Conn
+	quiet atomic.Bool
+}
+
+func (c *hushed) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.quiet.Load() {
+		return c.Conn.Read(b) // ends with the deadline
+	}
+	return n, err
+}
+
+// A connection that goes silent harms who has asked on it, and no crowd that
+// waits for the others.
+func TestOneSilentConnectionIsNoOutage(t *testing.T) {
+	b := startBackend(t)
+	b.line.Delay(10 * time.Millisecond)
+	conns := make(chan *hushed, 100)
+	l := open(t, dialled(t, 4, func(context.Context) (net.Conn, error) {
+		conn, err := net.Dial("tcp", b.line.Addr())
+		if err != nil {
+			return nil, err
+		}
+		h := &hushed{Conn: conn}
+		conns <- h
+		return h, nil
+	}))
+	var failed atomic.Int32
+	var all sync.WaitGroup
+	for i := range 400 { // 20 ms each, four at a time
+		all.Go(func() {
+			lease, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: patience})
+			if err != nil {
+				assert.ErrorIs(t, err, lock.ErrUnavailable)
+				failed.Add(1)
+				return
+			}
+			_ = lease.Release(t.Context())
+		})
+	}
+	pause(300 * time.Millisecond)
+	(<-conns).quiet.Store(true)
+	all.Wait()
+	require.LessOrEqual(t, failed.Load(), int32(1))
+}
+
+// wrapped hides what is below, as TLS does: go-redis then can't see that the
+// server has closed it.
+type wrapped struct{ net.Conn }
+
+func TestStaleConnectionsAreNoOutage(t *testing.T) {
+	b := startBackend(t)
+	seen := new(guardtest.Events)
+	l := open(t, dialled(t, 10, func(context.Context) (net.Conn, error) {
+		conn, err := net.Dial("tcp", b.line.Addr())
+		return wrapped{conn}, err
+	}), redislock.WithObserver(seen.Observe))
+	b.line.Delay(5 * time.Millisecond)
+	crowd(t, l, 30) // opens them all
+	held := acquire(t, l, "held", lock.Options{TTL: longTTL})
+	b.line.Delay(0)
+	b.line.CutAll()
+	for range 6 {
+		require.NoError(t, acquire(t, l, "key", lock.Options{}).Release(t.Context()))
+	}
+	b.line.CutAll()
+	found, err := l.Interrupt(t.Context(), "other")
+	require.NoError(t, err)
+	require.False(t, found)
+	require.NoError(t, held.Release(t.Context()))
+	require.Empty(t, seen.All())
+}
+
+// An interrupt whose connection breaks is repeated, as all that is asked.
+func TestInterruptOnACutConnection(t *testing.T) {
+	b := startBackend(t)
+	seen := new(guardtest.Events)
+	l, peer := open(t, dial(t, b.line.Addr()), redislock.WithObserver(seen.Observe)), open(t, b.Client())
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	held := acquire(t, peer, "key", lock.Options{})
+	b.line.Delay(30 * time.Millisecond)
+	time.AfterFunc(20*time.Millisecond, b.line.CutAll)
+	found, err := l.Interrupt(t.Context(), "key")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Empty(t, seen.All())
+	require.NoError(t, held.Release(t.Context()))
+}
+
+// Dialling takes nearly as long as it may, and then nothing is answered: no
+// caller is told later than within a second, and none that somebody is ahead.
+func TestL23_SlowDialToADeadServer(t *testing.T) {
+	b := startBackend(t)
+	l := open(t, dialled(t, 2, func(ctx context.Context) (net.Conn, error) {
+		select {
+		case <-time.After(400 * time.Millisecond):
+			return net.Dial("tcp", b.line.Addr())
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}))
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	blackHole.begin(t, b)
+	var all sync.WaitGroup
+	for i := range 400 {
+		all.Go(func() {
+			start := time.Now()
+			_, err := l.Acquire(t.Context(), fmt.Sprint("key", i/3), lock.Options{Wait: time.Duration(i%2) * 3 * time.Second})
+			assert.ErrorIs(t, err, lock.ErrUnavailable)
+			assert.Less(t, time.Since(start), time.Second)
+		})
+		pause(5 * time.Millisecond)
+	}
+	all.Wait()
+	blackHole.over(t, b)
+}
+
+// Somebody's text in the place of one key's fence is no trouble for the others,
+// and none for that key.
+func TestForeignFence(t *testing.T) {
+	server := redistest.Start(t)
+	seen := new(guardtest.Events)
+	l := open(t, server.Client(), redislock.WithObserver(seen.Observe))
+	require.NoError(t, server.Client().Set(t.Context(), "reqlock:{key}:fence", "text", 0).Err())
+	lease := acquire(t, l, "key", lock.Options{})
+	require.Positive(t, lease.Fence())
+	require.NoError(t, lease.Release(t.Context()))
+	require.Empty(t, seen.All())
+}
+
+// What the application is asked for when a connection is opened may hang.
+func TestL10_CredentialsThatDoNotCome(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	var stuck atomic.Bool
+	unstick := make(chan struct{})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), CredentialsProvider: func() (string, string) {
+		if stuck.Load() {
+			<-unstick
+		}
+		return "", ""
+	}})
+	defer client.Close()
+	l := open(t, client)
+	held := acquire(t, l, "held", lock.Options{TTL: longTTL})
+	stuck.Store(true)
+	proxy.CutAll()
+	start := time.Now()
+	_, err := l.Acquire(t.Context(), "key", lock.Options{})
+	requireUnavailable(t, err, time.Since(start))
+	start = time.Now()
+	err = held.Release(t.Context())
+	requireUnavailable(t, err, time.Since(start))
+	start = time.Now()
+	require.NoError(t, l.Close())
+	require.Less(t, time.Since(start), 4*time.Second)
+	close(unstick)
+}

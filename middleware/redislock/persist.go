@@ -1,0 +1,25 @@
+package redislock
+
+import "time"
+
+// persist makes an attempt and, where that fails quickly, others, until one is
+// settled: most often it had got a connection that the server had closed, or one
+// that took longer to open than the lease was to last. Behind TLS a pool may be
+// full of connections that the server has closed, and each shows only when it is
+// used. All that is attempted can be repeated. It takes bound at most, of which
+// one attempt may be all.
+func (l *Locker) persist(bound time.Duration, attempt func(bound time.Duration) (o outcome, settled bool)) {
+	start := time.Now()
+	o, settled := attempt(bound)
+	for range cap(l.askSlots) + 1 { // as many as may be closed, and one more
+		took := time.Since(start)
+		if settled || took > retryWithin {
+			return
+		}
+		before := o
+		o, settled = attempt(bound - took)
+		if before == unsent && o == unsent {
+			return // nobody is there
+		}
+	}
+}
