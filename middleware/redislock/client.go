@@ -22,6 +22,7 @@ func derive(client *redis.Client, poolSize int) *redis.Client {
 	o.PoolTimeout = opTimeout
 	o.MinIdleConns = 0
 	o.PoolSize, o.MaxActiveConns = poolSize, poolSize
+	o.PipelinePoolSize = maxExtending
 	o.Dialer = dialBounded(o.Dialer, poolSize)
 	if o.CredentialsProviderContext != nil || o.CredentialsProvider != nil {
 		o.CredentialsProviderContext = credentialsBounded(o.CredentialsProviderContext, o.CredentialsProvider)

@@ -11,8 +11,8 @@
 // # How to deploy it
 //
 //   - One Locker for each process. It owns two connection pools of the size
-//     that the given client has, the one for release and renewal five larger,
-//     and one scheduler for all renewals.
+//     that the given client has, one to acquire and one to release, four
+//     connections to renew, and one scheduler for all renewals.
 //   - A single Redis server, version 6.2 or later. Its user must be allowed to
 //     run EVAL, EVALSHA and the plain commands in the scripts.
 //   - The server MUST NOT evict keys under a TTL: maxmemory-policy noeviction,

@@ -34,8 +34,8 @@ func (l *Locker) extendAll(batch []*lease) {
 }
 
 // extendWithin bounds a trip so that a lease which has little time left can try
-// again on another connection, but not below what a trip takes, with a
+// once more on another connection, but not below what a trip takes, with a
 // connection opened for it.
 func (s *lease) extendWithin(now time.Time) time.Duration {
-	return min(callTimeout, max(s.until.Sub(now)/3, 3*s.trip, 20*time.Millisecond))
+	return min(callTimeout, max(s.until.Sub(now)*2/3, 3*s.trip))
 }

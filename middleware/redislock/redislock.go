@@ -25,7 +25,7 @@ type Locker struct {
 	// have connections to renew and release with.
 	askClient, holdClient *redis.Client
 	askSlots              slots // of askClient's pool
-	releaseSlots          slots // of holdClient's pool, less those that are for renewals and clean-up
+	releaseSlots          slots // of holdClient's pool, less the one that is for clean-up
 
 	scripts  scripts
 	redsync  *redsync.Redsync
@@ -75,7 +75,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l := &Locker{
 		config:       c,
 		askClient:    derive(single, size),
-		holdClient:   derive(single, size+maxExtending+1),
+		holdClient:   derive(single, size+1),
 		askSlots:     make(slots, size),
 		releaseSlots: make(slots, size),
 		closed:       make(chan struct{}),
@@ -85,23 +85,35 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l.renewals = newRenewals()
 	l.cleanup = &cleanup{locker: l}
 	l.scripts.init()
-	l.warm(l.askClient, l.askSlots)
-	l.warm(l.holdClient, l.releaseSlots)
+	for _, s := range []slots{l.askSlots, l.releaseSlots} {
+		s <- struct{}{} // nobody else has one yet
+	}
+	l.warm(l.askClient, l.askSlots.give)
+	l.warm(l.holdClient, l.releaseSlots.give)
+	l.warm(l.holdClient.Pipeline(), func() {})
 	return l, nil
 }
 
 // warm opens a connection ahead of the first request, whose lease may be too
 // short for that. A failure is none: whoever needs the server will find out.
-func (l *Locker) warm(client *redis.Client, s slots) {
-	s <- struct{}{} // nobody else has one yet
+func (l *Locker) warm(on pinger, done func()) {
 	l.warming.Go(func() {
-		defer s.give()
+		defer done()
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
-		if client.Ping(ctx).Err() == nil {
+		ping := on.Ping(ctx)
+		if p, ok := on.(redis.Pipeliner); ok {
+			_, _ = p.Exec(ctx)
+		}
+		if ping.Err() == nil {
 			l.health.heard()
 		}
 	})
+}
+
+// A pinger is a client or a pipeline of it; go-redis has a pool for each.
+type pinger interface {
+	Ping(context.Context) *redis.StatusCmd
 }
 
 // Interrupt asks the holder of key to stop: see [lock.Locker]. A holder in this

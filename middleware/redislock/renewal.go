@@ -11,7 +11,7 @@ import (
 )
 
 // maxExtending is how many trips with extensions are under way at once. There are
-// as many connections for nothing else.
+// as many connections for nothing else: go-redis has a pool for pipelines.
 const maxExtending = 4
 
 // maxBatch is how many leases are extended in one trip, so that a slow link does
