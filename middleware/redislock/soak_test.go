@@ -1,0 +1,94 @@
+//go:build soak
+
+package redislock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// A million keys that are used once leave nothing in the process, and nothing
+// in Redis once their TTLs have passed.
+//
+// A tenth of them goes through the Locker. The rest would take minutes there,
+// under the race detector, and the first would be gone before the last: for
+// those the commands that the Locker sends for a key are recorded and sent
+// again, with other names.
+func TestMillionOneOffKeys(t *testing.T) {
+	const (
+		all     = 1_000_000
+		locked  = all / 10
+		ttl     = 2 * time.Second
+		expired = ttl + time.Minute + 30*time.Second // Redis removes what has expired when it gets round to it
+	)
+	server := redistest.Start(t)
+	l := open(t, server.Client())
+	monitor := server.Monitor(t)
+	for range 2 { // the first time the scripts are sent whole
+		require.NoError(t, acquire(t, l, "recorded", lock.Options{TTL: ttl}).Release(t.Context()))
+	}
+	commands := monitor.Stop().TopLevel().Named("evalsha")
+	require.Len(t, commands, 2, "acquire and release")
+
+	useOnce(t, l, locked/10, ttl)
+	before := measureFootprint()
+	start := time.Now()
+	useOnce(t, l, locked, ttl)
+	t.Logf("%d keys in %v", locked, time.Since(start))
+	measureFootprint().requireFlat(t, before, 1<<20) // ten bytes a key
+
+	start = time.Now()
+	const batch = 1000
+	for first := locked; first < all; first += batch {
+		replies, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for i := range batch {
+				for _, c := range commands {
+					p.Do(t.Context(), renamed(c, fmt.Sprint("key", first+i))...)
+				}
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		for i := 0; i < len(replies); i += 2 {
+			acquired, _ := replies[i].(*redis.Cmd).Int64Slice()
+			released, _ := replies[i+1].(*redis.Cmd).Int64()
+			if len(acquired) != 2 || acquired[0] != 1 || released != 1 {
+				require.Fail(t, "not what the Locker expects", replies[i:i+2])
+			}
+		}
+	}
+	t.Logf("%d keys in %v", all-locked, time.Since(start))
+
+	var keys, expire int
+	space, err := server.Client().InfoMap(t.Context(), "keyspace").Result()
+	require.NoError(t, err)
+	_, err = fmt.Sscanf(space["Keyspace"]["db0"], "keys=%d,expires=%d", &keys, &expire)
+	require.NoError(t, err)
+	require.Greater(t, keys, all/2)
+	require.Equal(t, keys, expire, "keys that never expire")
+	require.Empty(t, server.Keys("*}:[^f]*"), "what is no fence")
+
+	start = time.Now()
+	require.Eventually(t, func() bool {
+		n, err := server.Client().DBSize(t.Context()).Result()
+		return err == nil && n == 0
+	}, expired, 100*time.Millisecond)
+	t.Logf("%d keys gone in %v", keys, time.Since(start))
+}
+
+// renamed returns a recorded command for another key.
+func renamed(c redistest.Call, key string) []any {
+	args := make([]any, len(c.Args))
+	for i, arg := range c.Args {
+		args[i] = strings.ReplaceAll(arg, "{recorded}", "{"+key+"}")
+	}
+	return args
+}
