@@ -1,7 +1,13 @@
 // Package peers runs redislock beside the locks on Redis that are used most. It
 // is a module of its own, so that they are no dependencies of ours.
 //
-// Its tests show the hazards of a plain redsync mutex, set up as its users do
+// Program bench measures them side by side, on one redis-server, and prints what
+// our README says of them. Run it from here, on a machine that does nothing else;
+// it takes ten minutes:
+//
+//	go run ./bench            # -h for part of it, -markdown for the README
+//
+// The tests show the hazards of a plain redsync mutex, set up as its users do
 // with go-redis, and that redislock, which has that mutex inside, is free of
 // them: two halves of one test, in the same trouble. A half that fails with a
 // new version of redsync or go-redis says that the comparison in our README is

@@ -18,8 +18,8 @@ func (l *Locker) persist(bound time.Duration, attempt func(bound time.Duration) 
 		}
 		before := o
 		o, settled = attempt(bound - took)
-		if before == unsent && o == unsent {
-			return // nobody is there
+		if o == before && o != unknown {
+			return // nobody is there, or the server will not
 		}
 	}
 }
