@@ -92,14 +92,13 @@ func (l *Locker) headsFailure(ctx context.Context, key string, err error) error 
 // to, as long as that takes with a connection at hand. false: head is still
 // waiting for one, among many, and the server answers those.
 func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
-	start := time.Now()
 	timer := time.NewTimer(callTimeout)
 	defer timer.Stop()
 	select {
 	case <-head.announced:
 		return true, nil
 	case <-timer.C:
-		if !l.health.repliedSince(start) {
+		if l.health.silent() > opTimeout {
 			return false, errNoReplies
 		}
 		return false, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -169,6 +170,15 @@ func TestUnusableServers(t *testing.T) {
 	}
 }
 
+// connections counts those of clients, less the test's own.
+func connections(t *testing.T, b backend) int {
+	info, err := b.Client().InfoMap(t.Context(), "clients").Result()
+	require.NoError(t, err)
+	n, err := strconv.Atoi(info["Clients"]["connected_clients"])
+	require.NoError(t, err)
+	return n - 1
+}
+
 // A server that is out of memory renews what is held and refuses the rest: that
 // is one outage, and not one that is over with every renewal.
 func TestOutOfMemoryWhileHeld(t *testing.T) {
@@ -278,6 +288,8 @@ func TestFailuresWhileHeld(t *testing.T) {
 			case a := <-answered:
 				require.Fail(t, "denied", "%+v", a)
 			}
+			// Those that are opened ahead are there.
+			require.Eventually(t, func() bool { return connections(t, b) >= 3 }, patience, time.Millisecond)
 			f.begin(t, b)
 			if f.lost == nil {
 				select {

@@ -54,10 +54,10 @@ func newHealth(addr string, observe lock.Observer) *health {
 // heard notes a reply.
 func (h *health) heard() { h.replied.Store(int64(time.Since(h.start))) }
 
-// repliedSince says whether anything has had a reply since t. One operation may
-// go without because of its connection, while others have theirs.
-func (h *health) repliedSince(t time.Time) bool {
-	return time.Duration(h.replied.Load()) > t.Sub(h.start)
+// silent returns how long nothing has had a reply. One operation may go without
+// because of its connection, while others have theirs.
+func (h *health) silent() time.Duration {
+	return time.Since(h.start) - time.Duration(h.replied.Load())
 }
 
 func (h *health) report(ctx context.Context, r result) {

@@ -11,15 +11,15 @@ import "time"
 func (l *Locker) persist(bound time.Duration, attempt func(bound time.Duration) (o outcome, settled bool)) {
 	start := time.Now()
 	o, settled := attempt(bound)
-	for range cap(l.askSlots) + 1 { // as many as may be closed, and one more
+	for alike := 0; !settled && alike < 2; {
 		took := time.Since(start)
-		if settled || took > retryWithin {
+		if took > min(retryWithin, bound) {
 			return
 		}
 		before := o
 		o, settled = attempt(bound - took)
 		if o == before && o != unknown {
-			return // nobody is there, or the server will not
+			alike++ // nobody is there, or the server will not
 		}
 	}
 }

@@ -14,8 +14,8 @@ func (s slots) give() { <-s }
 
 // ready takes a place for a call, waits for one at most for patience, and returns
 // how long the call may take. While no call has a reply it gives up after
-// callTimeout: whoever has a place then waits in vain, and who comes after them is
-// not to do so as well.
+// callTimeout, the call included: whoever has a place then waits in vain, and who
+// comes after them is not to do so as well.
 func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) (bound time.Duration, err error) {
 	if l.isClosed() {
 		return 0, errClosed
@@ -26,25 +26,25 @@ func (l *Locker) ready(ctx context.Context, s slots, patience time.Duration) (bo
 	default:
 	}
 	start := time.Now()
-	looked := start
 	timer := time.NewTimer(min(patience, callTimeout))
 	defer timer.Stop()
 	for {
 		select {
 		case s <- struct{}{}:
-			if l.health.repliedSince(looked) {
-				return callTimeout, nil
+			inVain := min(time.Since(start), l.health.silent())
+			if inVain >= callTimeout {
+				s.give()
+				return 0, errNoReplies
 			}
-			return max(callTimeout-time.Since(looked), 0), nil
+			return callTimeout - inVain, nil
 		case <-timer.C:
 			rest := patience - time.Since(start)
 			switch {
-			case !l.health.repliedSince(looked):
+			case l.health.silent() > opTimeout:
 				return 0, errNoReplies
 			case rest <= 0:
 				return 0, errNoConnection
 			}
-			looked = time.Now()
 			timer.Reset(min(rest, callTimeout))
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
