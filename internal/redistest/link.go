@@ -72,7 +72,7 @@ func (l *link) discard(context.Context) { _, _ = io.Copy(io.Discard, l.client) }
 // forward moves one direction's bytes and then its end.
 func (l *link) forward(ctx context.Context, from, to net.Conn, replies bool) {
 	line := make(chan parcel, maxParcels)
-	l.proxy.wg.Go(func() { l.receive(ctx, from, line) })
+	l.proxy.wg.Go(func() { l.receive(ctx, from, line, replies) })
 	for {
 		var p parcel
 		select {
@@ -80,7 +80,7 @@ func (l *link) forward(ctx context.Context, from, to net.Conn, replies bool) {
 		case <-ctx.Done():
 			return
 		}
-		delivered, err := l.arrive(ctx, p.due, replies)
+		delivered, err := l.arrive(ctx, p, replies)
 		switch {
 		case err != nil:
 			return
@@ -104,12 +104,16 @@ func (l *link) forward(ctx context.Context, from, to net.Conn, replies bool) {
 
 // receive puts what it reads on the line. It does so ahead of what is still
 // under way: latency is not to cost throughput.
-func (l *link) receive(ctx context.Context, from net.Conn, line chan<- parcel) {
+func (l *link) receive(ctx context.Context, from net.Conn, line chan<- parcel, replies bool) {
 	buf := make([]byte, parcelSize)
 	send := func(data []byte) {
-		l.proxy.mu.Lock()
-		due := time.Now().Add(l.proxy.delay)
-		l.proxy.mu.Unlock()
+		p := l.proxy
+		p.mu.Lock()
+		due := time.Now().Add(p.delay)
+		if replies && p.lateText != nil && bytes.Contains(data, p.lateText) {
+			due = due.Add(p.late)
+		}
+		p.mu.Unlock()
 		select {
 		case line <- parcel{due, data}:
 		case <-ctx.Done():
@@ -129,8 +133,8 @@ func (l *link) receive(ctx context.Context, from net.Conn, line chan<- parcel) {
 
 // arrive waits until a parcel has reached the other end of the line and
 // reports whether it is delivered there or lost.
-func (l *link) arrive(ctx context.Context, due time.Time, reply bool) (delivered bool, err error) {
-	if d := time.Until(due); d > 0 {
+func (l *link) arrive(ctx context.Context, what parcel, reply bool) (delivered bool, err error) {
+	if d := time.Until(what.due); d > 0 {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
@@ -144,6 +148,7 @@ func (l *link) arrive(ctx context.Context, due time.Time, reply bool) (delivered
 		if held == nil {
 			lost := p.blackHole || reply && p.dropReplies
 			l.lost = l.lost || lost
+			lost = lost || reply && p.lose != nil && bytes.Contains(what.data, p.lose)
 			p.mu.Unlock()
 			return !lost, nil
 		}

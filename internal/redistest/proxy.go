@@ -32,6 +32,9 @@ type Proxy struct {
 	held        chan struct{} // while holding; closed when that ends
 	blackHole   bool
 	dropReplies bool
+	lose        []byte // what a reply contains that is lost; nil: none is
+	lateText    []byte // what a reply contains that is late; nil: none is
+	late        time.Duration
 }
 
 // NewProxy starts a proxy on a free port of 127.0.0.1 that forwards to addr.
@@ -86,6 +89,30 @@ func (p *Proxy) BlackHole(on bool) { p.swallow(&p.blackHole, on) }
 // work is done and nobody is told. Turning it off cuts the connections that
 // have lost something, as BlackHole does.
 func (p *Proxy) DropReplies(on bool) { p.swallow(&p.dropReplies, on) }
+
+// Lose swallows each reply that contains text, and nothing else: nobody sees
+// that it is missing. It is for messages, which come alone; of a reply that
+// comes with others, those are lost as well. "" ends it.
+func (p *Proxy) Lose(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lose = needle(text)
+}
+
+// Late adds d to the way of each reply that contains text, and so to what comes
+// after it on its connection. "" ends it.
+func (p *Proxy) Late(text string, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lateText, p.late = needle(text), d
+}
+
+func needle(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return []byte(text)
+}
 
 func (p *Proxy) swallow(setting *bool, on bool) {
 	p.mu.Lock()

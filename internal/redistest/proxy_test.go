@@ -258,3 +258,32 @@ func TestProxyEndsWithTheTest(t *testing.T) {
 		assert.ErrorIs(t, ping(addr), syscall.ECONNREFUSED)
 	}
 }
+
+func TestProxyLose(t *testing.T) {
+	srv, p, c := start(t)
+	other := dial(t, srv.Addr())
+	send(t, c, "SUBSCRIBE inbox")
+	r := bufio.NewReader(c)
+	for range 6 { // the acknowledgement
+		_, err := r.ReadString('\n')
+		require.NoError(t, err)
+	}
+	p.Lose("secret")
+	publish := func(message string) {
+		got, err := ask(other, "PUBLISH inbox "+message)
+		require.NoError(t, err)
+		require.Equal(t, ":1\r\n", got)
+	}
+	publish("secret")
+	silent(t, c)
+	publish("open")
+	var got []string
+	for range 7 {
+		line, err := r.ReadString('\n')
+		require.NoError(t, err)
+		got = append(got, line)
+	}
+	require.Equal(t, "open\r\n", got[6], "the connection goes on without what was lost")
+	p.Lose("")
+	works(t, other)
+}

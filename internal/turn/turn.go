@@ -93,6 +93,9 @@ func (q *Queue[T]) enter(key string, value T, wait time.Duration, maxWaiting int
 	return t, nil
 }
 
+// Waited says whether somebody had the turn before.
+func (t *Turn[T]) Waited() bool { return t.ready != nil }
+
 // leave gives up the place in the line. Where that is too late, because the
 // turn came or failed at the same moment, it returns what came.
 func (t *Turn[T]) leave() error {
@@ -155,6 +158,19 @@ func (q *Queue[T]) Head(key string) (value T, ok bool) {
 	defer q.mu.Unlock()
 	if l := q.lines[key]; l != nil {
 		return l.head.value, true
+	}
+	return value, false
+}
+
+// Next returns what the caller who gets the turn next, as things are, gave to
+// Enter.
+func (q *Queue[T]) Next(key string) (value T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[key]; l != nil {
+		if first := l.waiting.Front(); first != nil {
+			return first.Value.(*Turn[T]).value, true
+		}
 	}
 	return value, false
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-redsync/redsync/v4"
-
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
@@ -37,34 +35,98 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 	}
 }
 
-// wait queues behind the other callers of this process, then asks Redis until
-// the lock is ours or the time is up.
+// wait queues behind the other callers of this process, then in Redis.
 func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
-	deadline := time.Now().Add(o.Wait)
 	s := l.newLease(key, o)
 	turn, err := l.turns.Enter(ctx, key, s, o.Wait, o.MaxQueue)
 	if err != nil {
+		s.retract()
 		return nil, l.headsFailure(ctx, key, err)
 	}
 	s.turn = turn
+	if !turn.Waited() {
+		s.maxQueue = o.MaxQueue
+	}
+	lease, err := l.contend(ctx, s)
+	if err != nil {
+		return nil, s.end(err)
+	}
+	return lease, nil
+}
+
+// contend asks Redis until the lock is ours or the time is up.
+func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
+	a := s.offered
+	if a.code == granted && time.Until(a.until) < s.ttl/3 {
+		a = answer{} // it finds its own lock, and arms the TTL again
+	}
 	var pauses backoff
 	for {
-		left, err := l.ask(ctx, s, max(time.Until(deadline), callTimeout))
-		if err != nil {
-			return nil, s.end(err)
+		var err error
+		if a.code == 0 {
+			a, err = l.ask(ctx, s, max(time.Until(s.deadline), callTimeout))
+			if err != nil {
+				return nil, err
+			}
+		}
+		if a.code == granted {
+			return l.hold(ctx, s, a)
 		}
 		s.announce(nil)
-		if s.granted {
-			return l.hold(ctx, s)
+		switch {
+		case a.code == full:
+			return nil, &lock.BusyError{Err: lock.ErrQueueFull, Ahead: 1 + a.before}
+		case time.Until(s.deadline) <= 0:
+			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + a.before}
+		case a.code == subscribe:
+			a, err = answer{}, l.inbox.open(ctx)
+		default:
+			a, err = l.await(ctx, s, a, &pauses)
 		}
-		rest := time.Until(deadline)
-		if rest <= 0 {
-			s.giveUp()
-			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1}
-		}
-		err = l.sleep(ctx, min(pauses.pause(left), rest))
 		if err != nil {
-			return nil, s.end(err)
+			return nil, err
+		}
+	}
+}
+
+// await waits until there is a reason to ask again, which is the zero answer, or
+// until the lock is granted.
+//
+// The grant comes without a question of ours, and yet it is known how long the
+// lease lasts at least. Just before the newest question that was answered "not
+// yet" was sent, the lock was not ours; a grant with a fence above all that had
+// been given out by then came after, so the TTL was armed after that. An older
+// one is a message that was late: it may long have run out.
+func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff) (answer, error) {
+	again := a.sent.Add(s.askEvery(a))
+	if s.inbox == "" {
+		again = time.Now().Add(min(pauses.pause(a.left), s.ttl/3))
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(time.Until(earliest(again, s.deadline, l.health.silentAt())))
+		select {
+		case fence := <-s.grants:
+			if fence <= a.fence {
+				continue
+			}
+			g := s.grantedAfter(a.sent, fence)
+			if time.Until(g.until) < s.ttl/3 {
+				return answer{}, nil // it finds its own lock, and arms the TTL again
+			}
+			return g, nil
+		case <-timer.C:
+			now := time.Now()
+			if !now.Before(s.deadline) || !now.Before(again) || l.health.claimSilence(now) {
+				return answer{}, nil
+			}
+		case <-s.changed:
+			return answer{}, nil
+		case <-ctx.Done():
+			return answer{}, context.Cause(ctx)
+		case <-l.closed:
+			return answer{}, errClosed
 		}
 	}
 }
@@ -120,12 +182,20 @@ func (l *Locker) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// giveUp ends the turn of a caller that has not got the lock.
+// giveUp ends the turn of a caller that has not got the lock, and takes it out
+// of Redis' queue.
 func (s *lease) giveUp() {
-	if s.uncertain {
-		s.locker.cleanup.add(s)
-	}
+	s.leaveBehind()
 	s.turn.Pass()
+}
+
+// leaveBehind has what Redis may know of a caller that has not got the lock
+// cleaned up.
+func (s *lease) leaveBehind() {
+	s.locker.inbox.forget(s)
+	if s.queued || s.uncertain {
+		s.locker.cleanup.add(s, s.tombstoneFor())
+	}
 }
 
 // end ends the turn of a caller that does not get the lock because of err. Of a
@@ -138,9 +208,7 @@ func (s *lease) end(err error) error {
 		s.announce(errLeft)
 		return err
 	}
-	if s.uncertain {
-		s.locker.cleanup.add(s)
-	}
+	s.leaveBehind()
 	s.turn.Fail(err)
 	s.announce(err)
 	return err
@@ -156,51 +224,16 @@ func (s *lease) announce(err error) {
 	}
 }
 
-// ask asks for the lock. It waits for a connection at most for patience, since
-// nothing is sent before there is one, and then takes as long as a call. Where it
-// sets s.granted the lock is ours; left is what another holder's lease has left.
-func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (left time.Duration, err error) {
-	bound, err := l.ready(ctx, l.askSlots, patience)
-	if err != nil {
-		return 0, err
-	}
-	defer l.askSlots.give()
-	s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s, bound})
-	c := &call{parent: ctx, lease: s, op: acquire, bound: bound}
-	err = c.do(s.mutex.TryLockContext)
-	s.uncertain = s.uncertain || c.uncertain
-	switch {
-	case c.outcome == done && err == nil:
-		s.granted, s.fence, s.until = true, c.fence, c.sent.Add(validFor(s.ttl))
-		return 0, nil
-	case c.outcome == notOurs:
-		return c.left, nil
-	case c.outcome == done:
-		s.uncertain = true // it is ours, and must not be
-		return 0, unavailable(errTooLate)
-	default:
-		return 0, unavailable(c.err)
-	}
-}
-
-// mutexOptions are redsync's for the mutex of a lease, as one.
-type mutexOptions struct {
-	*lease
-	bound time.Duration // of an acquire
-}
-
-func (o mutexOptions) Apply(m *redsync.Mutex) {
-	redsync.WithExpiry(o.ttl).Apply(m)
-	redsync.WithDriftFactor(drift).Apply(m)
-	// redsync bounds an acquire by a part of the TTL, to which our bound has no
-	// relation.
-	redsync.WithTimeoutFactor(float64(o.bound) / float64(o.ttl)).Apply(m)
-	redsync.WithGenValueFunc(func() (string, error) { return o.token, nil }).Apply(m)
-}
-
 // hold makes a lease of what Redis granted.
-func (l *Locker) hold(ctx context.Context, s *lease) (lock.Lease, error) {
+func (l *Locker) hold(ctx context.Context, s *lease, a answer) (lock.Lease, error) {
+	l.inbox.forget(s)
+	if s.mutex == nil { // granted without a question
+		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s, callTimeout})
+	}
+	s.fence, s.until, s.due = a.fence, a.until, a.due
 	s.ctx, s.cancel = context.WithCancelCause(lock.NewContext(ctx, s))
+	s.won = true
+	s.announce(nil)
 	if !l.renewals.add(s) {
 		_ = s.Release(ctx)
 		return nil, errClosed

@@ -1,47 +1,92 @@
--- Gives the lock to a token if nobody holds it.
+-- Gives the lock to a token if it is free and nobody has waited longer, or a
+-- place in the queue. Before it stands grant.lua.
 --
--- KEYS[1] lock        string: the holder's token; it expires with the lease
--- KEYS[2] fence       string: the highest fence given out
--- KEYS[3] tombstones  zset: token -> server time in µs until which it can't hold
 -- ARGV[1] token
 -- ARGV[2] TTL of the lease in ms
--- ARGV[3] how long to keep the fence in ms
+-- ARGV[3] try, wait or poll: whether it queues, and hears of a grant in its
+--         inbox or asks for it
+-- ARGV[4] inbox: the channel that its process is subscribed to, or ""
+-- ARGV[5] ms that it keeps its place without asking again
+-- ARGV[6] most that may wait before it, or 0: no limit, it has waited already
+-- ARGV[7] µs that its caller has waited
+-- ARGV[8] ms for which a free lock is given to nobody: the server came back and
+--         may have forgotten a holder
 --
--- Replies {1, fence}       the lock is the token's
---         {0, left in ms}  another token's; -1 is left where it never expires
---         {-1}             the token has been given up and is not to hold again
+-- Replies {1, fence}                  the lock is the token's
+--         {2, highest, left}          another's; a try ends here
+--         {3, highest, left, before}  another's, and the token is in the queue
+--         {4, highest, left, before}  the same, but nobody would tell it of a
+--                                     grant: subscribe, then ask again
+--         {5, highest, left, before}  another's, and the queue is full
+--         {-1}                        the token has been given up
 --
--- Asking again with the same token is safe: where the first reply was lost, the
--- token finds its own lock and not a stranger's. The price is that a question
--- may also arrive after its token was given up, hence the tombstones.
+-- highest is the highest fence given out: a grant of which the token hears
+-- later has a greater one, or it is older than this reply. left is what the
+-- holder's lease has left in ms, -1 where it never ends; before is how many
+-- wait before the token.
+--
+-- Asking again with the same token is safe: where the reply was lost, the token
+-- finds its own lock, and a place that it has it keeps. The price is that a
+-- question may also arrive after its token was given up, hence the tombstones.
 
+local token, ttl, mode, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local owner = redis.call('GET', KEYS[1])
-if owner and owner ~= ARGV[1] then
-  return {0, redis.call('PTTL', KEYS[1])}
-end
-if owner then
+if owner == token then
   local fence = tonumber(redis.call('GET', KEYS[2]) or '')
   if fence then -- it outlives the lock unless somebody deletes it
-    redis.call('PEXPIRE', KEYS[1], ARGV[2])
-    redis.call('PEXPIRE', KEYS[2], ARGV[3])
+    redis.call('PEXPIRE', KEYS[1], ttl)
+    redis.call('PEXPIRE', KEYS[2], ttl + minute)
     return {1, fence}
   end
+  owner = false
 end
 
-local t = redis.call('TIME')
-local us = t[1] * 1000000 + t[2]
-local dead = redis.call('ZSCORE', KEYS[3], ARGV[1])
-if dead and tonumber(dead) >= us then
+local us = now()
+local left
+if owner then
+  left = redis.call('PTTL', KEYS[1])
+elseif ARGV[8] ~= '0' then
+  left = tonumber(ARGV[8])
+elseif redis.call('EXISTS', KEYS[3], KEYS[4]) == 0 then
+  return {1, hold(token, ttl, us)}
+end
+
+if given_up(token, us) then
+  remove(token)
+  if not left then
+    grant(us)
+  end
   return {-1}
 end
 
--- Server time makes the fence rise where the counter was lost: it has expired,
--- or the server came back without its data. %.0f, since a Lua number turned
--- into a string any other way loses its last digits.
-local fence = (tonumber(redis.call('GET', KEYS[2]) or '') or 0) + 1
-if us > fence then
-  fence = us
+local placed = redis.call('ZSCORE', KEYS[4], token)
+if not left then
+  if mode ~= 'try' then
+    remove(token) -- the first write: see grant.lua
+    enter(token, ttl, inbox, ARGV[5], ARGV[7], us)
+  end
+  local granted, fence = grant(us, token)
+  if granted == token then
+    return {1, fence}
+  elseif granted then
+    left = redis.call('PTTL', KEYS[1])
+  elseif redis.call('EXISTS', KEYS[4]) == 0 then
+    return {1, hold(token, ttl, us)} -- a try, and only the dead were waiting
+  else
+    left = 0 -- more of them than one turn takes
+  end
 end
-redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', ARGV[3])
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {1, fence}
+
+if mode == 'try' then
+  return {2, highest(us), left}
+end
+if ARGV[6] ~= '0' and not placed then
+  remove(token)
+  local waiting = redis.call('ZCARD', KEYS[4])
+  if waiting >= tonumber(ARGV[6]) then
+    return {5, highest(us), left, waiting}
+  end
+end
+enter(token, ttl, inbox, ARGV[5], ARGV[7], us)
+local before = redis.call('ZRANK', KEYS[4], token)
+return {mode == 'wait' and inbox == '' and 4 or 3, highest(us), left, before}

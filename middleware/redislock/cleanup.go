@@ -9,6 +9,9 @@ import (
 // firstRetry is the pause after the first attempt of a clean-up that failed.
 const firstRetry = 100 * time.Millisecond
 
+// keepTrying is how much longer than the TTL a clean-up is tried.
+const keepTrying = 10 * time.Second
+
 // maxCleanups bounds what is remembered through a long outage. What is dropped
 // beyond it costs the key's next holder a wait until the TTL has passed.
 const maxCleanups = 10_000
@@ -34,15 +37,15 @@ type givenUp struct {
 	until     time.Time // nothing of it is left by then
 }
 
-// add takes over the token of s, which must not be asked for again.
-func (c *cleanup) add(s *lease) {
-	t := tombstone(s.ttl)
+// add takes over the token of s, which must not be asked for again, and is not
+// to hold for as long as tombstone says.
+func (c *cleanup) add(s *lease, tombstone time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed.IsZero() || len(c.pending) >= maxCleanups {
 		return
 	}
-	c.pending = append(c.pending, givenUp{names: s.names, token: s.token, tombstone: t, until: time.Now().Add(s.ttl + t)})
+	c.pending = append(c.pending, givenUp{s.names, s.token, tombstone, time.Now().Add(s.ttl + max(tombstone, keepTrying))})
 	if !c.running {
 		c.running = true
 		c.finished.Go(c.run)
@@ -99,7 +102,7 @@ func (c *cleanup) putBack(g givenUp) int {
 func (c *cleanup) leave(next givenUp) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	_, err := c.locker.scripts.leave.run(ctx, c.locker.holdClient, next.names.lock, next.names.tombstones, next.token, millis(next.tombstone))
+	_, err := c.locker.scripts.leave.run(ctx, c.locker.holdClient, leaveArgs(next.names, next.token, next.tombstone)...)
 	c.locker.health.report(ctx, result{release, outcomeOf(err), err})
 	return err
 }

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,7 +12,7 @@ import (
 // is tuned for is not what a lock needs: it may wait for seconds, it repeats
 // commands whose fate is unknown, and its connections are shared with traffic
 // that can starve a renewal.
-func derive(client *redis.Client, poolSize int) *redis.Client {
+func derive(client *redis.Client, poolSize int, r *restarts) *redis.Client {
 	o := *client.Options()
 	o.MaxRetries = -1
 	o.DialerRetries = 1
@@ -23,10 +24,11 @@ func derive(client *redis.Client, poolSize int) *redis.Client {
 	o.MinIdleConns = 0
 	o.PoolSize, o.MaxActiveConns = poolSize, poolSize
 	o.PipelinePoolSize = maxExtending
-	o.Dialer = dialBounded(o.Dialer, poolSize)
 	if o.CredentialsProviderContext != nil || o.CredentialsProvider != nil {
 		o.CredentialsProviderContext = credentialsBounded(o.CredentialsProviderContext, o.CredentialsProvider)
 	}
+	o.Dialer = dialBounded(o.Dialer, poolSize, func() { r.ended.Add(1) })
+	o.OnConnect = both(o.OnConnect, r.look)
 	o.Limiter = nil // the application's traffic must not stop a renewal
 	// The processor belongs to the given client; ours make their own.
 	o.PushNotificationProcessor = nil
@@ -35,6 +37,20 @@ func derive(client *redis.Client, poolSize int) *redis.Client {
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(&o)
+}
+
+type onConnect = func(context.Context, *redis.Conn) error
+
+func both(first, second onConnect) onConnect {
+	if first == nil {
+		return second
+	}
+	return func(ctx context.Context, conn *redis.Conn) error {
+		if err := first(ctx, conn); err != nil {
+			return err
+		}
+		return second(ctx, conn)
+	}
 }
 
 func bounded(d time.Duration) time.Duration {

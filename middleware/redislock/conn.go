@@ -3,7 +3,6 @@ package redislock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
@@ -57,13 +56,15 @@ type call struct {
 	bound  time.Duration   // of all attempts together
 	ctx    context.Context // what redsync made of the call, with a deadline
 
+	next *lease // with a release: who is entered on the way; may be nil
+
 	sent      time.Time // when the newest attempt began
 	outcome   outcome
-	fence     uint64        // where an acquire is done
-	left      time.Duration // where an acquire finds it notOurs: until that lease runs out; negative: never
-	err       error         // where the outcome is not known
-	uncertain bool          // an attempt has ended as unknown
-	reply     any           // to an extend
+	answer    answer // to an acquire, or to next
+	err       error  // where the outcome is not known
+	uncertain bool   // an attempt has ended as unknown
+	reply     any    // to an extend
+	restarts  int64  // of the server that were known when an acquire was written
 }
 
 // do has redsync do the operation, again where that fails quickly. It takes
@@ -85,7 +86,7 @@ func (c *call) do(operation func(context.Context) error) (err error) {
 
 // attempt does the operation once.
 func (c *call) attempt(bound time.Duration, operation func(context.Context) error) error {
-	c.outcome, c.err, c.sent = unknown, nil, time.Now()
+	c.outcome, c.err, c.answer, c.sent = unknown, nil, answer{}, time.Now()
 	ctx := context.Context(c)
 	if c.op != acquire || bound < c.bound { // redsync bounds an acquire by itself: see mutexOptions
 		var cancel context.CancelFunc
@@ -128,22 +129,23 @@ func (c *call) SetNX(string, string, time.Duration) (bool, error) {
 		// From here on the reply may be older than whoever comes now.
 		l.tries.Forget(s.key)
 	}
-	reply, err := c.run(l.askClient, &l.scripts.acquire, s.names.lock, s.names.fence, s.names.tombstones,
-		s.token, millis(s.ttl), millis(keepFence(s.ttl)))
+	c.restarts = l.restarts.count.Load()
+	reply, err := c.run(l.askClient, &l.scripts.acquire, s.question()...)
 	if err != nil {
 		return false, err
 	}
 	fields, _ := reply.([]any)
-	switch code, value := integer(fields, 0), integer(fields, 1); {
-	case len(fields) == 2 && code == 1 && value > 0:
-		c.outcome, c.fence = done, uint64(value)
+	c.answer, err = readAnswer(fields, c.sent)
+	switch {
+	case err != nil:
+		c.outcome, c.err = refused, err
+		return false, err
+	case c.answer.code == granted:
+		c.outcome = done
 		return true, nil
-	case len(fields) == 2 && code == 0:
-		c.outcome, c.left = notOurs, time.Duration(value)*time.Millisecond
-		return false, nil
 	default:
-		c.outcome, c.err = refused, fmt.Errorf("acquire script replied %v", reply)
-		return false, c.err
+		c.outcome = notOurs
+		return false, nil
 	}
 }
 
@@ -159,8 +161,15 @@ func (c *call) Eval(*redsyncredis.Script, ...any) (any, error) {
 	case extend:
 		return c.ownership(c.reply, c.err) // see extendAll
 	default:
-		return c.ownership(c.run(l.holdClient, &l.scripts.leave, s.names.lock, s.names.tombstones,
-			s.token, millis(s.tombstoneFor())))
+		reply, err := c.run(l.holdClient, &l.scripts.leave, s.farewell(c.next)...)
+		fields, _ := reply.([]any)
+		if len(fields) > 1 {
+			c.answer, _ = readAnswer(fields[1:], c.sent) // where it makes no sense, next asks itself
+			if c.answer.code == granted {
+				c.answer = c.next.grantedAfter(c.sent, c.answer.fence)
+			}
+		}
+		return c.ownership(integer(fields, 0), err)
 	}
 }
 

@@ -29,6 +29,9 @@ var (
 	// without a reply.
 	errNoReplies = fmt.Errorf("redislock: %w: it does not answer, and all connections are waiting for it", lock.ErrUnavailable)
 
+	// errRestarted has a call made anew.
+	errRestarted = errors.New("the server was restarted")
+
 	errTooLate = errors.New("the lock was granted after more than its TTL")
 )
 

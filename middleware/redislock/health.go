@@ -28,6 +28,7 @@ type health struct {
 
 	// Written or read by every operation, without the mutex.
 	replied atomic.Int64 // when the newest reply came, in ns since start
+	asked   atomic.Int64 // when a caller last asked out of turn, for the silence
 	down    atomic.Bool  // an outage was told of
 
 	mu      sync.Mutex

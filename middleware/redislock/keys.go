@@ -10,17 +10,17 @@ import (
 const maxKey = 128
 
 // names are the Redis keys that belong to one key of the user.
-type names struct{ lock, fence, tombstones, interrupt string }
+type names struct{ lock, fence, tombstones, queue, entries, interrupt string }
 
 // namesOf puts the user's key, and nothing else, into a hash tag, so that all
 // its names live in one slot of a Cluster. What stands in the tag is one to one
 // with the user's key and has no braces of its own: see tag.
 func namesOf(prefix, key string) names {
-	const suffixes = ":lock:fence:tombstones:interrupt"
+	const suffixes = ":lock:fence:tombstones:queue:entries:interrupt"
 	tag := tag(key)
-	// One string that all four are cut from: a lock needs them on every request.
+	// One string that all are cut from: a lock needs them on every request.
 	var b strings.Builder
-	b.Grow(4*(len(prefix)+len("{}")+len(tag)) + len(suffixes))
+	b.Grow(6*(len(prefix)+len("{}")+len(tag)) + len(suffixes))
 	cut := func(suffix string) string {
 		from := b.Len()
 		for _, s := range [...]string{prefix, "{", tag, "}", suffix} {
@@ -28,7 +28,10 @@ func namesOf(prefix, key string) names {
 		}
 		return b.String()[from:]
 	}
-	return names{lock: cut(":lock"), fence: cut(":fence"), tombstones: cut(":tombstones"), interrupt: cut(":interrupt")}
+	return names{
+		lock: cut(":lock"), fence: cut(":fence"), tombstones: cut(":tombstones"),
+		queue: cut(":queue"), entries: cut(":entries"), interrupt: cut(":interrupt"),
+	}
 }
 
 // tag escapes braces and the escape sign itself, and hashes what is long. A

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -16,22 +17,35 @@ import (
 // A lease is one call of Acquire, from its arrival on; with the lock's token in
 // hand it is a lock.Lease.
 type lease struct {
-	locker *Locker
-	key    string
-	names  names
-	token  string
-	ttl    time.Duration
-	try    bool // wants only yes or no
+	locker   *Locker
+	key      string
+	names    names
+	token    string
+	ttl      time.Duration
+	try      bool // wants only yes or no
+	arrived  time.Time
+	deadline time.Time // it waits until then
+	maxQueue int       // most that may wait before it in Redis; 0: no limit
 
 	mutex     *redsync.Mutex
 	turn      *turn.Turn[*lease]
+	queued    bool // it has a place in Redis' queue
 	uncertain bool // an acquire of this token has no reply, and may still arrive
+
+	inbox   string          // where it hears of a grant; "": it asks
+	changed <-chan struct{} // closed when that may have been interrupted since
+	grants  chan uint64     // brings the fence of the newest grant that the inbox heard of
+
+	// Whoever had the turn before may have entered this caller in Redis, and has
+	// left what Redis said: see succession.
+	succession atomic.Int32
+	offered    answer
 
 	// announced is closed when Redis has replied for the first time, or has
 	// failed to. Tries that find this caller ahead wait for it. What it
-	// announces is set before; a caller that waits may set granted after.
+	// announces is set before; a caller that waits may win after.
 	announced chan struct{}
-	granted   bool
+	won       bool
 	failed    error
 
 	ctx    context.Context
@@ -45,6 +59,8 @@ type lease struct {
 }
 
 func (l *Locker) newLease(key string, o lock.Options) *lease {
+	l.restarts.used(o.TTL)
+	now := time.Now()
 	return &lease{
 		locker:    l,
 		key:       key,
@@ -52,6 +68,8 @@ func (l *Locker) newLease(key string, o lock.Options) *lease {
 		token:     rand.Text(),
 		ttl:       o.TTL,
 		try:       o.Wait == 0,
+		arrived:   now,
+		deadline:  now.Add(o.Wait),
 		announced: make(chan struct{}),
 	}
 }
@@ -74,17 +92,18 @@ func (s *lease) giveBack(ctx context.Context) error {
 	defer s.turn.Pass()
 	if lost != nil {
 		// The last extension may have arrived all the same.
-		s.locker.cleanup.add(s)
+		s.locker.cleanup.add(s, tombstone(s.ttl))
 		return lost
 	}
 	err := s.unlock(ctx, until)
 	if errors.Is(err, lock.ErrUnavailable) {
-		s.locker.cleanup.add(s)
+		s.locker.cleanup.add(s, tombstone(s.ttl))
 	}
 	return err
 }
 
-// unlock frees the lock, which was trusted until then.
+// unlock frees the lock, which was trusted until then, and enters who waits
+// behind in this process.
 func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	l := s.locker
 	// A lease that is over is in no hurry: it runs out by itself.
@@ -95,11 +114,15 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	}
 	defer l.releaseSlots.give()
 	valid := time.Now().Before(until)
-	c := &call{parent: ctx, lease: s, op: release, bound: bound}
+	c := &call{parent: ctx, lease: s, op: release, bound: bound, next: s.successor()}
 	_ = c.do(func(ctx context.Context) error {
 		_, err := s.mutex.UnlockContext(ctx)
 		return err
 	})
+	if c.next != nil {
+		c.next.offered, c.next.uncertain = c.answer, c.uncertain
+		c.next.queued = c.answer.code != 0
+	}
 	switch {
 	case c.outcome == done:
 		return nil

@@ -1,27 +1,69 @@
--- Gives a token up: frees the lock if the token holds it.
+-- Gives a token up: frees the lock if the token holds it, and its place in the
+-- queue if it waits; whoever has waited longest gets a lock that is free. The
+-- next caller of the same process can be entered on the way. Before it stands
+-- grant.lua.
 --
--- KEYS[1] lock        string: the holder's token; it expires with the lease
--- KEYS[2] tombstones  zset: token -> server time in µs until which it can't hold
 -- ARGV[1] token
--- ARGV[2] ms for which the token is never to hold again, or 0: needed where a
+-- ARGV[2] ms for which the token is never to hold again, or 0: needed where an
 --         acquire of the token may still be on its way
+-- and optionally, of the next caller, as in acquire.lua:
+-- ARGV[3] token
+-- ARGV[4] TTL of its lease in ms
+-- ARGV[5] inbox
+-- ARGV[6] ms that it keeps its place without asking again
+-- ARGV[7] µs that it has waited
 --
--- Replies 1   freed
---         0   another token's
---         -1  nobody's
+-- Replies {code, ...}: 1   freed
+--                      0   the lock is another token's
+--                      -1  it was nobody's
+-- followed by what acquire.lua replies to the next caller.
 
+-- A lock that was nobody's is not given on here: the server may have come back
+-- and forgotten a holder, which acquire.lua is told. The next caller then asks.
+
+local token, waiter, inbox = ARGV[1], ARGV[3], ARGV[5]
 local owner = redis.call('GET', KEYS[1])
-if owner == ARGV[1] then
+local code = 1
+if owner == token then
   redis.call('DEL', KEYS[1])
+else
+  code = owner and 0 or -1
+  remove(token)
 end
+
+local us
 if ARGV[2] ~= '0' then
-  local t = redis.call('TIME')
-  local us = t[1] * 1000000 + t[2]
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('(%.0f', us))
-  redis.call('ZADD', KEYS[2], string.format('%.0f', us + ARGV[2] * 1000), ARGV[1])
-  redis.call('PEXPIRE', KEYS[2], math.max(tonumber(ARGV[2]), redis.call('PTTL', KEYS[2])))
+  us = now()
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.0f', us))
+  redis.call('ZADD', KEYS[3], string.format('%.0f', us + ARGV[2] * 1000), token)
+  redis.call('PEXPIRE', KEYS[3], math.max(tonumber(ARGV[2]), redis.call('PTTL', KEYS[3])))
 end
-if owner == ARGV[1] then
-  return 1
+
+if waiter and owner == waiter then -- this is sent for the second time
+  redis.call('PEXPIRE', KEYS[1], ARGV[4])
+  redis.call('PEXPIRE', KEYS[2], ARGV[4] + minute)
+  return {code, 1, tonumber(redis.call('GET', KEYS[2]) or '')}
+elseif waiter then
+  us = us or now()
+  if given_up(waiter, us) then
+    waiter = nil
+  else
+    enter(waiter, ARGV[4], inbox, ARGV[6], ARGV[7], us)
+  end
 end
-return owner and 0 or -1
+local granted, fence
+if code == 1 then
+  granted, fence = grant(us, waiter)
+end
+if not ARGV[3] then
+  return {code}
+elseif not waiter then
+  return {code, -1}
+elseif granted == waiter then
+  return {code, 1, fence}
+end
+local left = redis.call('PTTL', KEYS[1])
+if left == -2 then -- nobody's
+  left = 0
+end
+return {code, inbox == '' and 4 or 3, highest(us), left, redis.call('ZRANK', KEYS[4], waiter)}

@@ -2,6 +2,8 @@ package redislock_test
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +91,19 @@ func requireUnavailable(t testing.TB, err error, took time.Duration) {
 // pause lets time pass in which something else happens.
 func pause(d time.Duration) { <-time.After(d) }
 
+// What a call of one of the scripts is, as their headers have it.
+func isAcquire(c redistest.Call) bool {
+	return c.Args[2] == "5" && len(c.Args) == 16 && slices.Contains([]string{"try", "wait", "poll"}, c.Args[10])
+}
+func isLeave(c redistest.Call) bool  { return c.Args[2] == "5" && !isAcquire(c) }
+func isExtend(c redistest.Call) bool { return c.Args[2] == "3" }
+
+// tokenOf returns the token that a script was called for.
+func tokenOf(c redistest.Call) string {
+	keys, _ := strconv.Atoi(c.Args[2])
+	return c.Args[3+keys]
+}
+
 // configure carries out a line of redis.conf on a running server.
 func configure(t testing.TB, client *redis.Client, line string) {
 	t.Helper()
@@ -105,3 +120,5 @@ func configure(t testing.TB, client *redis.Client, line string) {
 	}
 	require.NoError(t, client.Do(t.Context(), args...).Err())
 }
+
+func splitLines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }

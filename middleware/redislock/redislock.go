@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -33,6 +34,8 @@ type Locker struct {
 	tries    singleflight.Group
 	renewals *renewals
 	cleanup  *cleanup
+	inbox    *inbox
+	restarts *restarts
 
 	warming sync.WaitGroup
 	closing sync.Once
@@ -74,8 +77,6 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	size := single.Options().PoolSize
 	l := &Locker{
 		config:       c,
-		askClient:    derive(single, size),
-		holdClient:   derive(single, size+1),
 		askSlots:     make(slots, size),
 		releaseSlots: make(slots, size),
 		closed:       make(chan struct{}),
@@ -83,6 +84,10 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l.health = newHealth(single.Options().Addr, l.observe)
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
+	l.restarts = &restarts{noticed: l.renewals.hurry}
+	l.askClient = derive(single, size, l.restarts)
+	l.holdClient = derive(single, size+1, l.restarts)
+	l.inbox = newInbox(l, c.prefix+"inbox:"+rand.Text())
 	l.cleanup = &cleanup{locker: l}
 	l.scripts.init()
 	for _, s := range []slots{l.askSlots, l.releaseSlots} {
@@ -159,6 +164,7 @@ func (l *Locker) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
 		l.renewals.close()
+		l.inbox.close()
 		l.cleanup.close()
 		l.warming.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)

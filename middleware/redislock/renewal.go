@@ -40,7 +40,7 @@ type renewal struct {
 	until     time.Time     // the lease is trusted until then
 	extending chan struct{} // closed when the extension on its way has ended
 	trip      time.Duration // what the newest answer about it took
-	queued    bool          // it is in ready
+	inLine    bool          // it is in ready
 	lost      error
 }
 
@@ -59,7 +59,6 @@ func (r *renewals) add(s *lease) bool {
 		s.lost = errNotRenewed
 		return false
 	}
-	s.due = s.nextRenewal(s.until.Add(-validFor(s.ttl)))
 	heap.Push(&r.due, s)
 	if s.index == 1 {
 		r.poke()
@@ -106,6 +105,20 @@ func (r *renewals) interrupt(s *lease) bool {
 	}
 	s.cancel(lock.ErrInterrupted)
 	return true
+}
+
+// hurry has every lease extended now.
+func (r *renewals) hurry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for _, s := range r.due {
+		if !s.inLine && s.extending == nil {
+			s.due = now
+		}
+	}
+	heap.Init(&r.due)
+	r.poke()
 }
 
 func (r *renewals) drop(s *lease) {
@@ -159,8 +172,8 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		case !now.Before(s.until):
 			s.lost = lock.ErrExpired
 		default:
-			if !s.queued && s.extending == nil {
-				s.queued = true
+			if !s.inLine && s.extending == nil {
+				s.inLine = true
 				heap.Push(&r.ready, s)
 			}
 			r.postpone(s, s.until)
@@ -195,7 +208,7 @@ func (r *renewals) take() (batch []*lease) {
 	defer r.mu.Unlock()
 	for len(r.ready) > 0 && len(batch) < maxBatch {
 		s := heap.Pop(&r.ready).(*lease)
-		s.queued = false
+		s.inLine = false
 		if s.index != 0 {
 			s.extending = make(chan struct{})
 			batch = append(batch, s)
@@ -251,7 +264,7 @@ func (r *renewals) note(s *lease, start time.Time, o outcome) error {
 		r.postpone(s, s.nextRenewal(start))
 	default:
 		// Not known, or refused: again soon, until the lease runs out.
-		r.postpone(s, minTime(time.Now().Add(jitter(min(s.ttl/10, opTimeout))), s.until))
+		r.postpone(s, earliest(time.Now().Add(jitter(min(s.ttl/10, opTimeout))), s.until))
 	}
 	r.poke()
 	return nil
@@ -264,11 +277,4 @@ func (r *renewals) close() {
 	r.mu.Unlock()
 	r.poke()
 	r.finished.Wait()
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

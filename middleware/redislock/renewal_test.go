@@ -66,15 +66,13 @@ func TestL11_RenewalStopsBeforeRelease(t *testing.T) {
 	}
 	ended, extended := map[string]bool{}, 0
 	for _, call := range monitor.Stop().TopLevel().Named("evalsha", "eval") {
-		keys := call.Args[2]
-		token := call.Args[len(call.Args)-2] // of a leave: token, dead
-		if keys == "3" {
-			token = call.Args[len(call.Args)-3] // of an acquire or an extend: token, TTL, fence
-			require.False(t, ended[token], "asked for after its release")
-			extended++
-		} else {
+		token := tokenOf(call)
+		if isLeave(call) {
 			ended[token] = true
+			continue
 		}
+		require.False(t, ended[token], "asked for after its release")
+		extended++
 	}
 	require.Len(t, ended, 50)
 	require.Greater(t, extended, 50, "some were renewed")

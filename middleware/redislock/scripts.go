@@ -12,6 +12,8 @@ import (
 )
 
 var (
+	//go:embed grant.lua
+	grantLua string
 	//go:embed acquire.lua
 	acquireLua string
 	//go:embed extend.lua
@@ -26,9 +28,9 @@ var (
 type scripts struct{ acquire, extend, leave, interrupt script }
 
 func (s *scripts) init() {
-	s.acquire.init(acquireLua, 3)
+	s.acquire.init(grantLua+acquireLua, 5)
 	s.extend.init(extendLua, 3)
-	s.leave.init(leaveLua, 2)
+	s.leave.init(grantLua+leaveLua, 5)
 	s.interrupt.init(interruptLua, 2)
 }
 

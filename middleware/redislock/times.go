@@ -35,6 +35,33 @@ func keepFence(ttl time.Duration) time.Duration { return ttl + time.Minute }
 // acquire of it can still be on its way.
 func tombstone(ttl time.Duration) time.Duration { return max(ttl, 10*time.Second) }
 
+// askEvery is how long after a question a caller that waits asks again: soon
+// enough to find a grant of which it was not told, and to keep its place and
+// the bound on its lease fresh, or when the holder's lease runs out. Those
+// before it are likely to ask then, so it lets them.
+func (s *lease) askEvery(a answer) time.Duration {
+	d := min(s.ttl/3, 20*time.Second) // a queue is kept for a minute
+	if a.left >= 0 {
+		d = min(d, a.left+2*time.Millisecond+time.Duration(a.before)*time.Millisecond)
+	}
+	return d
+}
+
+// placeFor is how long a caller keeps its place in the queue without asking
+// again. It matters where Redis can't see that its process has died.
+func (s *lease) placeFor() time.Duration {
+	return min(max(s.ttl, 2*time.Second), time.Minute, max(time.Until(s.deadline), 0)+callTimeout)
+}
+
+func earliest(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.Before(t) {
+			t = o
+		}
+	}
+	return t
+}
+
 // tombstoneFor is how long to remember the token when it is released. Where each
 // acquire of it had its reply, there is nothing to remember.
 func (s *lease) tombstoneFor() time.Duration {

@@ -45,12 +45,12 @@ func (l *Locker) try(ctx context.Context, s *lease) error {
 	if err := l.enterAlone(ctx, s); err != nil {
 		return err
 	}
-	if _, err := l.ask(ctx, s, callTimeout); err != nil {
+	a, err := l.ask(ctx, s, callTimeout)
+	if err != nil {
 		return s.end(err)
 	}
-	if s.granted {
-		s.announce(nil)
-		_, err := l.hold(ctx, s)
+	if a.code == granted {
+		_, err := l.hold(ctx, s, a)
 		return err
 	}
 	busy := l.busy(s.key)
@@ -85,7 +85,7 @@ func (l *Locker) enterAlone(ctx context.Context, s *lease) error {
 			continue
 		case head.failed != nil:
 			return head.failed
-		case !head.try, head.granted: // in this order: see lease.announced
+		case !head.try, head.won: // in this order: see lease.announced
 			return l.busy(s.key)
 		}
 		// It was a try as well, was told no and has left.

@@ -1,0 +1,104 @@
+-- What the scripts that may find the lock free have in common; it stands before
+-- each of them. All know these
+--
+-- KEYS[1] lock        string: the holder's token; it expires with the lease
+-- KEYS[2] fence       string: the highest fence given out
+-- KEYS[3] tombstones  zset: token -> server time in µs until which it can't hold
+-- KEYS[4] queue       zset: waiting token -> its ticket, the server time in µs
+--                     at which its caller began to wait
+-- KEYS[5] entries     hash: waiting token -> "deadline ttl inbox": the server
+--                     time in µs until which it waits unless it asks again, the
+--                     TTL of its lease in ms, and the channel on which its
+--                     process hears of grants; "" where it asks instead
+--
+-- Writes are in this order, so that a server that is out of memory lets the lock be freed
+-- and passed on: the first write of a script deletes, what is set comes after
+-- that, and a message that can't be sent is no error.
+
+local minute = 60000
+
+local function now()
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+-- raise gives out the next fence. Server time makes it rise where the counter
+-- was lost: it has expired, or the server came back without its data. %.0f,
+-- since a Lua number turned into a string any other way loses its last digits.
+local function raise(us, ttl)
+  local fence = (tonumber(redis.call('GET', KEYS[2]) or '') or 0) + 1
+  if us > fence then
+    fence = us
+  end
+  redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', ttl + minute)
+  return fence
+end
+
+-- highest is what a later grant must exceed to be one. The server may have come
+-- back without the counter, or with an older one, while a grant of before is on
+-- its way to the waiter: its fence is below the time.
+local function highest(us)
+  return math.max(tonumber(redis.call('GET', KEYS[2]) or '') or 0, us - 1)
+end
+
+local function hold(token, ttl, us)
+  local fence = raise(us, ttl)
+  redis.call('SET', KEYS[1], token, 'PX', ttl)
+  return fence
+end
+
+local function given_up(token, us)
+  local dead = redis.call('ZSCORE', KEYS[3], token)
+  return dead and tonumber(dead) >= us
+end
+
+-- enter puts a token into the queue, or keeps its place and its oldest ticket.
+local function enter(token, ttl, inbox, life, age, us)
+  redis.call('ZADD', KEYS[4], 'LT', string.format('%.0f', us - age), token)
+  redis.call('HSET', KEYS[5], token, string.format('%.0f %s %s', us + life * 1000, ttl, inbox))
+  redis.call('PEXPIRE', KEYS[4], ttl + minute)
+  redis.call('PEXPIRE', KEYS[5], ttl + minute)
+end
+
+local function remove(token)
+  if redis.call('ZREM', KEYS[4], token) == 1 then
+    redis.call('HDEL', KEYS[5], token)
+  end
+end
+
+-- alive decides before anything is written: how many a message reaches says
+-- nothing about whether the waiter got it. Who may not ask is believed.
+local function alive(inbox)
+  if inbox == '' then
+    return true
+  end
+  local reply = redis.pcall('PUBSUB', 'NUMSUB', inbox)
+  return reply.err ~= nil or reply[2] > 0
+end
+
+-- grant gives the lock, which must be free, to who has waited longest and is
+-- alive. It replies the token and its fence, or nothing. asker is who runs the
+-- script: it hears of it by the reply.
+--
+-- Whoever finds the lock free grants first, so that nobody overtakes those who
+-- wait, and nobody starves after an expiry. The turns are bounded, so that a
+-- long line of the dead does not hold up the server; who comes next goes on.
+local function grant(us, asker)
+  for _ = 1, 128 do
+    local token = redis.call('ZRANGE', KEYS[4], 0, 0)[1]
+    if not token then
+      return
+    end
+    local entry = redis.call('HGET', KEYS[5], token) or ''
+    remove(token)
+    us = us or now()
+    local deadline, ttl, inbox = string.match(entry, '^(%d+) (%d+) (.*)$')
+    if deadline and (token == asker or tonumber(deadline) >= us and alive(inbox)) then
+      local fence = hold(token, ttl, us)
+      if inbox ~= '' and token ~= asker then
+        redis.pcall('PUBLISH', inbox, string.format('%s %.0f', token, fence))
+      end
+      return token, fence
+    end
+  end
+end

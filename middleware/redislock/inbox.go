@@ -1,0 +1,213 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pingInbox is how long the inbox is silent before it is tested, and then before
+// it is given up: go-redis does not notice a line that swallows everything. It
+// costs a waiter nothing but time, since it asks again anyway, so it is rare.
+const pingInbox = 15 * time.Second
+
+// openInbox is how long a caller waits for the inbox to open before it asks for
+// the grant that it could not hear of.
+const openInbox = 100 * time.Millisecond
+
+// An inbox is the one channel on which a process hears that the lock was granted
+// to a caller of its own, and the one connection that is subscribed to it. It is
+// opened when somebody has to wait for another process.
+type inbox struct {
+	locker  *Locker
+	channel string
+
+	mu       sync.Mutex
+	callers  map[string]*lease // by token
+	status   inboxStatus
+	changed  chan struct{} // closed with every change of status
+	sub      *redis.PubSub // while it is open
+	closed   bool
+	finished sync.WaitGroup
+}
+
+type inboxStatus int
+
+const (
+	inboxUnopened inboxStatus = iota
+	inboxOpening
+	inboxUp
+	inboxDown // it is tried again, and meanwhile who waits asks
+)
+
+func newInbox(l *Locker, channel string) *inbox {
+	return &inbox{locker: l, channel: channel, callers: make(map[string]*lease), changed: make(chan struct{})}
+}
+
+// admit decides how s waits from now on, and returns the mode: whether it hears
+// of a grant or asks for it. What s.changed is closed for comes after this, so it
+// is missed by nobody who decides before it asks.
+func (i *inbox) admit(s *lease) (mode string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s.inbox, s.changed = "", i.changed
+	switch i.status {
+	case inboxUp:
+		if s.grants == nil {
+			s.grants = make(chan uint64, 1)
+		}
+		i.callers[s.token] = s
+		s.inbox = i.channel
+		return "wait"
+	case inboxDown:
+		return "poll"
+	default:
+		return "wait"
+	}
+}
+
+// open subscribes, if nobody has, and returns when that has succeeded or failed,
+// or after openInbox.
+func (i *inbox) open(ctx context.Context) error {
+	timer := time.NewTimer(openInbox)
+	defer timer.Stop()
+	i.mu.Lock()
+	if i.status == inboxUnopened && !i.closed {
+		i.status = inboxOpening
+		i.finished.Go(i.run)
+	}
+	opening, changed := i.status == inboxOpening, i.changed
+	i.mu.Unlock()
+	if !opening {
+		return nil
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-i.locker.closed:
+		return errClosed
+	}
+}
+
+// forget ends what admit began.
+func (i *inbox) forget(s *lease) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.callers, s.token)
+}
+
+// run keeps the inbox subscribed until the Locker is closed.
+func (i *inbox) run() {
+	var pauses backoff
+	for {
+		began := time.Now()
+		i.receive()
+		i.set(inboxDown, nil)
+		if time.Since(began) > lastPoll {
+			pauses = backoff{}
+		}
+		if i.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
+			return
+		}
+	}
+}
+
+// receive subscribes and delivers what comes, until that fails.
+func (i *inbox) receive() {
+	sub := i.locker.askClient.Subscribe(context.Background())
+	defer func() { _ = sub.Close() }()
+	if !i.set(inboxOpening, sub) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := sub.Subscribe(ctx, i.channel); err != nil {
+		return
+	}
+	wait, pinged := opTimeout, true // for the acknowledgement
+	for {
+		message, err := sub.ReceiveTimeout(context.Background(), wait)
+		switch {
+		case err == nil:
+			wait, pinged = pingInbox, false
+		case !isTimeout(err) || pinged:
+			return
+		default:
+			ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+			err := sub.Ping(ctx)
+			cancel()
+			if err != nil {
+				return
+			}
+			wait, pinged = opTimeout, true
+		}
+		switch m := message.(type) {
+		case *redis.Subscription:
+			if !i.set(inboxUp, sub) {
+				return
+			}
+		case *redis.Message:
+			i.deliver(m.Payload)
+		}
+	}
+}
+
+// set notes how the inbox stands, and on what connection. false: it is closed.
+func (i *inbox) set(status inboxStatus, sub *redis.PubSub) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.sub = sub
+	if status == inboxOpening && i.status == inboxDown {
+		return !i.closed // those who wait go on asking
+	}
+	if i.status != status {
+		i.status = status
+		close(i.changed)
+		i.changed = make(chan struct{})
+	}
+	return !i.closed
+}
+
+// deliver hands a message of grant.lua, "token fence", to the caller that it is
+// for. One that has gone has its token given up.
+func (i *inbox) deliver(message string) {
+	token, number, _ := strings.Cut(message, " ")
+	fence, err := strconv.ParseUint(number, 10, 64)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s := i.callers[token]
+	if s == nil || err != nil {
+		return
+	}
+	select {
+	case <-s.grants: // an older one
+	default:
+	}
+	s.grants <- fence
+}
+
+func (i *inbox) close() {
+	i.mu.Lock()
+	i.closed = true
+	sub := i.sub
+	i.mu.Unlock()
+	if sub != nil {
+		_ = sub.Close() // ends receive
+	}
+	i.finished.Wait()
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,37 @@
+package redislock
+
+// Who releases enters the next caller of its process in Redis' queue, by its
+// age and with the script that frees the lock, so that the lock goes to whoever
+// has waited longest in any process. That caller still sleeps; it finds the
+// answer when its turn comes. Should it leave before, one of the two sees to it
+// that its token is given up: it is entered only while it has not left, and
+// where it leaves after, it knows.
+const (
+	waitingBehind int32 = iota
+	entered
+	left
+)
+
+// successor returns the caller behind s, which may from now on be known to Redis,
+// or nil.
+func (s *lease) successor() *lease {
+	l := s.locker
+	next, ok := l.turns.Next(s.key)
+	if !ok {
+		return nil
+	}
+	l.inbox.admit(next)
+	if !next.succession.CompareAndSwap(waitingBehind, entered) {
+		l.inbox.forget(next)
+		return nil
+	}
+	return next
+}
+
+// retract is for a caller that leaves before its turn.
+func (s *lease) retract() {
+	if s.succession.Swap(left) == entered {
+		s.locker.inbox.forget(s)
+		s.locker.cleanup.add(s, tombstone(s.ttl))
+	}
+}
