@@ -14,7 +14,11 @@
 //     that the given client has, one to acquire and one to release, four
 //     connections to renew, and one scheduler for all renewals.
 //   - A single Redis server, version 6.2 or later. Its user must be allowed to
-//     run EVAL, EVALSHA and the plain commands in the scripts.
+//     run EVAL, EVALSHA and the plain commands in the scripts, should be allowed
+//     to SUBSCRIBE and PUBLISH on channels that begin with the prefix, and to ask
+//     for INFO.
+//   - One TTL for a key in all processes: what waits after a restart of the
+//     server goes by the longest TTL that its own process has used.
 //   - The server MUST NOT evict keys under a TTL: maxmemory-policy noeviction,
 //     or a server of its own. An evicted lock is a lost lease.
 //   - Close the Locker after the HTTP server has been shut down.
@@ -27,9 +31,26 @@
 // with [lock.ErrLost], before Redis gives the key away, by the monotonic clock
 // and with a hundredth of the TTL for the drift between two clocks.
 //
-// Inside a process callers queue in order of arrival, and only the first of
-// them asks Redis. Between processes a free key goes to whoever asks first:
-// waiters ask every 5 to 500 ms, at random and more rarely the longer they wait.
+// The lock goes on in order of arrival, across processes, to within the time
+// that a question takes to Redis. Inside a process callers queue, and only the
+// first of them waits in Redis. Who releases gives the lock to whoever has
+// waited longest in any process, and enters the next caller of its own, all in
+// the script that frees it; the new holder is told in a message on the one
+// channel to which its process is subscribed, and sends nothing before its work
+// starts. Nobody waiting, nothing is published, and nobody is subscribed before
+// somebody has to wait.
+//
+// A waiter asks again after a third of its TTL, when the holder's lease runs out,
+// when the subscription had to be renewed, and when nothing was heard of Redis
+// for 2¼ s. So a message that is lost costs a third of the TTL, a process that
+// dies its TTL, and a waiter that dies nothing. Where nobody may subscribe
+// waiters ask every 5 to 500 ms instead, and keep their places.
+//
+// The rules that this follows, and what happens without each of them, are in
+// internal/handoffmodel, which tries all orders in which things can happen.
+//
+// After a restart of the server, which may have forgotten holders, no key is
+// given to anybody for one TTL: by then its holder has noticed.
 //
 // A question to Redis that has no answer is given up after half a second, or
 // after 0.8 s where its connection had to be opened first, whatever the TTL and
@@ -45,16 +66,17 @@
 // otherwise, and carry the user's key as their hash tag, its braces escaped and
 // hashed beyond 128 bytes: reqlock:{u1:s1}:lock. Every key expires: the lock
 // with its TTL; the fence, which is kept so that a server clock set back does
-// no harm, a minute and one TTL after the last lease; others within 10 s or the
-// TTL, whichever is longer.
+// no harm, a minute and one TTL after the last lease; the queue and its entries,
+// which last as long; others within 10 s or the TTL, whichever is longer. The
+// channel of a process is reqlock:inbox: and a random text.
 //
 // # What it cannot do
 //
 // A replica that is promoted without having seen an acknowledged write, a
 // server clock that jumps back by more than the minute a fence is kept, a
-// server that restarts without its data, or a holder whose monotonic clock
-// stands still while its machine is suspended, can each let two holders
-// overlap. The fence of the newer one is greater, so a resource that compares
+// server that restarts without its data as seen by a process that has started
+// since, or a holder whose monotonic clock stands still while its machine is
+// suspended, can each let two holders overlap. The fence of the newer one is greater, so a resource that compares
 // fences can refuse the older. Where that is not possible and not acceptable,
 // use a consensus store.
 package redislock
