@@ -198,6 +198,7 @@ func (c *call) ownership(reply any, err error) (any, error) {
 func (c *call) run(client *redis.Client, script *script, keysAndArgs ...any) (any, error) {
 	reply, err := script.run(c.ctx, client, keysAndArgs...)
 	if err != nil {
+		err = explained(err)
 		c.outcome, c.err = failure(err), err
 	}
 	return reply, err

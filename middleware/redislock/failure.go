@@ -3,6 +3,7 @@ package redislock
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -65,6 +66,20 @@ func failure(err error) outcome {
 	default:
 		return unknown
 	}
+}
+
+// noPassword is NOAUTH. To a command with as many arguments as ours Redis says to
+// a client without a password that its protocol is wrong.
+type noPassword struct{}
+
+func (noPassword) RedisError()   {}
+func (noPassword) Error() string { return "NOAUTH Authentication required." }
+
+func explained(err error) error {
+	if is[redis.Error](err) && strings.Contains(err.Error(), "unauthenticated") {
+		return noPassword{}
+	}
+	return err
 }
 
 func is[T error](err error) bool {

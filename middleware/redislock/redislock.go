@@ -93,32 +93,32 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	for _, s := range []slots{l.askSlots, l.releaseSlots} {
 		s <- struct{}{} // nobody else has one yet
 	}
-	l.warm(l.askClient, l.askSlots.give)
-	l.warm(l.holdClient, l.releaseSlots.give)
-	l.warm(l.holdClient.Pipeline(), func() {})
+	l.warm(func(ctx context.Context) error {
+		defer l.askSlots.give()
+		_, err := l.restarts.ask(ctx, l.askClient)
+		return err
+	})
+	l.warm(func(ctx context.Context) error {
+		defer l.releaseSlots.give()
+		return l.holdClient.Ping(ctx).Err()
+	})
+	l.warm(func(ctx context.Context) error {
+		_, err := l.holdClient.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Ping(ctx).Err() })
+		return err
+	})
 	return l, nil
 }
 
 // warm opens a connection ahead of the first request, whose lease may be too
 // short for that. A failure is none: whoever needs the server will find out.
-func (l *Locker) warm(on pinger, done func()) {
+func (l *Locker) warm(ask func(context.Context) error) {
 	l.warming.Go(func() {
-		defer done()
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
-		ping := on.Ping(ctx)
-		if p, ok := on.(redis.Pipeliner); ok {
-			_, _ = p.Exec(ctx)
-		}
-		if ping.Err() == nil {
+		if ask(ctx) == nil {
 			l.health.heard()
 		}
 	})
-}
-
-// A pinger is a client or a pipeline of it; go-redis has a pool for each.
-type pinger interface {
-	Ping(context.Context) *redis.StatusCmd
 }
 
 // Interrupt asks the holder of key to stop: see [lock.Locker]. A holder in this

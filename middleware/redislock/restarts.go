@@ -18,7 +18,7 @@ import (
 //
 // A connection is looked at when it opens, if another has ended since the last
 // look: a restart ends them all, and a pool that only grows has nothing to look
-// for.
+// for. The first look is apart, so that it delays no request.
 type restarts struct {
 	noticed func() // a restart
 
@@ -57,14 +57,29 @@ func (r *restarts) used(ttl time.Duration) {
 // look is what redis.Options.OnConnect does.
 func (r *restarts) look(ctx context.Context, conn *redis.Conn) error {
 	ended := r.ended.Load()
-	if r.looked.Load() == ended && r.known() {
+	if r.looked.Load() == ended {
 		return nil
 	}
-	info, err := conn.Info(ctx, "server").Result()
-	if _, refused := err.(redis.Error); refused && !redis.HasErrorPrefix(err, "NOAUTH") {
-		return nil // a user who may not ask cannot be protected
-	} else if err != nil {
+	other, err := r.ask(ctx, conn)
+	if err != nil {
 		return err
+	}
+	r.looked.Store(ended)
+	if !other {
+		return nil
+	}
+	r.noticed()
+	// What is to be sent here was written before this was known.
+	return dialError{errRestarted}
+}
+
+// ask asks the server who it is, and says whether it is another than before.
+func (r *restarts) ask(ctx context.Context, conn redis.Cmdable) (other bool, err error) {
+	info, err := conn.Info(ctx, "server").Result()
+	if _, refused := err.(redis.Error); refused {
+		return false, nil // a user who may not ask cannot be protected
+	} else if err != nil {
+		return false, err
 	}
 	now := time.Now()
 	var id string
@@ -79,20 +94,7 @@ func (r *restarts) look(ctx context.Context, conn *redis.Conn) error {
 			up = time.Duration(seconds) * time.Second
 		}
 	}
-	other := r.note(id, now.Add(-up))
-	r.looked.Store(ended)
-	if !other {
-		return nil
-	}
-	r.noticed()
-	// What is to be sent here was written before this was known.
-	return dialError{errRestarted}
-}
-
-func (r *restarts) known() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.runID != ""
+	return r.note(id, now.Add(-up)), nil
 }
 
 // note says whether id is another server's than before.
