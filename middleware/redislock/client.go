@@ -11,8 +11,9 @@ import (
 // derive returns a client of our own to the same server. What the user's client
 // is tuned for is not what a lock needs: it may wait for seconds, it repeats
 // commands whose fate is unknown, and its connections are shared with traffic
-// that can starve a renewal.
-func derive(client *redis.Client, poolSize int, r *restarts) *redis.Client {
+// that can starve a renewal. ended is called when a connection has been closed,
+// admit before one is used.
+func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *redis.Client {
 	o := *client.Options()
 	o.MaxRetries = -1
 	o.DialerRetries = 1
@@ -27,8 +28,8 @@ func derive(client *redis.Client, poolSize int, r *restarts) *redis.Client {
 	if o.CredentialsProviderContext != nil || o.CredentialsProvider != nil {
 		o.CredentialsProviderContext = credentialsBounded(o.CredentialsProviderContext, o.CredentialsProvider)
 	}
-	o.Dialer = dialBounded(o.Dialer, poolSize, func() { r.ended.Add(1) })
-	o.OnConnect = both(o.OnConnect, r.look)
+	o.Dialer = dialBounded(o.Dialer, poolSize, ended)
+	o.OnConnect = both(o.OnConnect, admit)
 	o.Limiter = nil // the application's traffic must not stop a renewal
 	// The processor belongs to the given client; ours make their own.
 	o.PushNotificationProcessor = nil
@@ -39,9 +40,11 @@ func derive(client *redis.Client, poolSize int, r *restarts) *redis.Client {
 	return redis.NewClient(&o)
 }
 
-type onConnect = func(context.Context, *redis.Conn) error
+// A connHook is what redis.Options.OnConnect is.
+type connHook = func(context.Context, *redis.Conn) error
 
-func both(first, second onConnect) onConnect {
+// both runs two hooks, of which the first may be nil.
+func both(first, second connHook) connHook {
 	if first == nil {
 		return second
 	}

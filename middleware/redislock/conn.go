@@ -32,6 +32,7 @@ type outcome int
 const (
 	unknown         outcome = iota // no reply: it may have been done, or may yet be
 	unsent                         // it never left, and never will
+	unlooked                       // it was kept back: see restarts
 	refused                        // the server replied that it will not
 	done                           // acquired, extended or released
 	doneInterrupted                // extended, and the holder is asked to stop
@@ -128,6 +129,10 @@ func (c *call) SetNX(string, string, time.Duration) (bool, error) {
 	if s.try {
 		// From here on the reply may be older than whoever comes now.
 		l.tries.Forget(s.key)
+	}
+	if err := l.restarts.settle(c.ctx); err != nil {
+		c.outcome, c.err = failure(err), err
+		return false, err
 	}
 	c.restarts = l.restarts.count.Load()
 	reply, err := c.run(l.askClient, &l.scripts.acquire, s.question()...)

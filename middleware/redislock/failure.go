@@ -30,8 +30,8 @@ var (
 	// without a reply.
 	errNoReplies = fmt.Errorf("redislock: %w: it does not answer, and all connections are waiting for it", lock.ErrUnavailable)
 
-	// errRestarted has a call made anew.
-	errRestarted = errors.New("the server was restarted")
+	// errUnlooked has a call made anew: see restarts.
+	errUnlooked error = dialError{errors.New("a connection has ended, and nobody has looked whether the server was restarted")}
 
 	errTooLate = errors.New("the lock was granted after more than its TTL")
 )
@@ -59,6 +59,8 @@ func failure(err error) outcome {
 	switch {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
 		return unsent
+	case err == errUnlooked:
+		return unlooked
 	case is[dialError](err):
 		return unsent
 	case is[redis.Error](err):

@@ -70,7 +70,7 @@ func (h *health) report(ctx context.Context, r result) {
 		return
 	case r.err != nil && aboutOneKey(r.err):
 		return // the server is well
-	case errors.Is(r.err, redis.ErrPoolTimeout), errors.Is(r.err, redis.ErrClosed):
+	case r.outcome == unlooked, errors.Is(r.err, redis.ErrPoolTimeout), errors.Is(r.err, redis.ErrClosed):
 		return // it was not asked
 	}
 	if e := h.change(r); e != nil {

@@ -131,7 +131,7 @@ func (i *inbox) receive() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if err := sub.Subscribe(ctx, i.channel); err != nil {
+	if i.locker.restarts.settle(ctx) != nil || sub.Subscribe(ctx, i.channel) != nil {
 		return
 	}
 	wait, pinged := opTimeout, true // for the acknowledgement

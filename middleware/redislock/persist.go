@@ -18,7 +18,7 @@ func (l *Locker) persist(bound time.Duration, attempt func(bound time.Duration) 
 		}
 		before := o
 		o, settled = attempt(bound - took)
-		if o == before && o != unknown {
+		if o == before && o != unknown && o != unlooked {
 			alike++ // nobody is there, or the server will not
 		}
 	}

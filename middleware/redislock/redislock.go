@@ -85,8 +85,10 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
 	l.restarts = &restarts{noticed: l.renewals.hurry}
-	l.askClient = derive(single, size, l.restarts)
-	l.holdClient = derive(single, size+1, l.restarts)
+	ended := func() { l.restarts.ended.Add(1) }
+	l.askClient = derive(single, size, ended, l.restarts.admit)
+	l.holdClient = derive(single, size+1, ended, func(context.Context, *redis.Conn) error { return nil })
+	l.restarts.client = l.askClient
 	l.inbox = newInbox(l, c.prefix+"inbox:"+rand.Text())
 	l.cleanup = &cleanup{locker: l}
 	l.scripts.init()
@@ -95,8 +97,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	l.warm(func(ctx context.Context) error {
 		defer l.askSlots.give()
-		_, err := l.restarts.ask(ctx, l.askClient)
-		return err
+		return l.restarts.look(ctx)
 	})
 	l.warm(func(ctx context.Context) error {
 		defer l.releaseSlots.give()
@@ -142,6 +143,10 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	l.persist(bound, func(bound time.Duration) (outcome, bool) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 		defer cancel()
+		if err = l.restarts.settle(ctx); err != nil {
+			r.outcome, r.err = failure(err), err
+			return r.outcome, false
+		}
 		held, err = l.scripts.interrupt.run(ctx, l.askClient, n.lock, n.interrupt)
 		r.outcome, r.err = outcomeOf(err), err
 		return r.outcome, r.outcome.replied()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/singleflight"
 )
 
 // restarts notices that the server was restarted. It may have forgotten holders,
@@ -16,16 +17,18 @@ import (
 // free lock is given to nobody. It goes by the longest TTL that this process has
 // used; a process that was not there before the restart cannot know of it.
 //
-// A connection is looked at when it opens, if another has ended since the last
-// look: a restart ends them all, and a pool that only grows has nothing to look
-// for. The first look is apart, so that it delays no request.
+// A restart ends all connections. So once one has ended, no connection on which
+// a lock can be had is opened before somebody has looked who the server is. A
+// pool that only grows has nothing to look for.
 type restarts struct {
+	client  *redis.Client
 	noticed func() // a restart
 
 	longest atomic.Int64 // TTL
 
-	ended  atomic.Int64 // connections
-	looked atomic.Int64 // at that many
+	ended   atomic.Int64 // connections
+	looked  atomic.Int64 // at that many
+	looking singleflight.Group
 
 	count atomic.Int64 // restarts seen
 
@@ -54,32 +57,46 @@ func (r *restarts) used(ttl time.Duration) {
 	}
 }
 
-// look is what redis.Options.OnConnect does.
-func (r *restarts) look(ctx context.Context, conn *redis.Conn) error {
-	ended := r.ended.Load()
-	if r.looked.Load() == ended {
-		return nil
+type lookKey struct{}
+
+// admit is what redis.Options.OnConnect does: it refuses a connection that is
+// opened before anybody has looked. What is to be sent there was written before.
+func (r *restarts) admit(ctx context.Context, _ *redis.Conn) error {
+	if r.looked.Load() != r.ended.Load() && ctx.Value(lookKey{}) == nil {
+		return errUnlooked
 	}
-	other, err := r.ask(ctx, conn)
-	if err != nil {
-		return err
-	}
-	r.looked.Store(ended)
-	if !other {
-		return nil
-	}
-	r.noticed()
-	// What is to be sent here was written before this was known.
-	return dialError{errRestarted}
+	return nil
 }
 
-// ask asks the server who it is, and says whether it is another than before.
-func (r *restarts) ask(ctx context.Context, conn redis.Cmdable) (other bool, err error) {
-	info, err := conn.Info(ctx, "server").Result()
-	if _, refused := err.(redis.Error); refused {
-		return false, nil // a user who may not ask cannot be protected
+// settle looks, where there is a reason.
+func (r *restarts) settle(ctx context.Context) error {
+	if r.looked.Load() == r.ended.Load() {
+		return nil
+	}
+	look := r.looking.DoChan("", func() (any, error) {
+		if err := r.look(ctx); err != nil {
+			return nil, err
+		}
+		// Those that ended meanwhile did so in the pool, on the way to one that
+		// the server answered on. If it does so no more, that one has ended too.
+		r.looked.Store(r.ended.Load())
+		return nil, nil
+	})
+	select {
+	case l := <-look:
+		return l.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// look asks the server who it is.
+func (r *restarts) look(ctx context.Context) error {
+	info, err := r.client.Info(context.WithValue(ctx, lookKey{}, true), "server").Result()
+	if is[redis.Error](err) {
+		return nil // a user who may not ask cannot be protected
 	} else if err != nil {
-		return false, err
+		return err
 	}
 	now := time.Now()
 	var id string
@@ -94,7 +111,10 @@ func (r *restarts) ask(ctx context.Context, conn redis.Cmdable) (other bool, err
 			up = time.Duration(seconds) * time.Second
 		}
 	}
-	return r.note(id, now.Add(-up)), nil
+	if r.note(id, now.Add(-up)) {
+		r.noticed()
+	}
+	return nil
 }
 
 // note says whether id is another server's than before.
