@@ -95,7 +95,7 @@ func pause(d time.Duration) { <-time.After(d) }
 func isAcquire(c redistest.Call) bool {
 	return c.Args[2] == "5" && len(c.Args) == 16 && slices.Contains([]string{"try", "wait", "poll"}, c.Args[10])
 }
-func isLeave(c redistest.Call) bool  { return c.Args[2] == "5" && !isAcquire(c) }
+func isLeave(c redistest.Call) bool { return c.Args[2] == "5" && !isAcquire(c) }
 
 // tokenOf returns the token that a script was called for.
 func tokenOf(c redistest.Call) string {

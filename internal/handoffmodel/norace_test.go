@@ -1,0 +1,5 @@
+//go:build !race
+
+package handoffmodel_test
+
+const underRace = false
