@@ -133,7 +133,7 @@ var mutations = []mutation{
 	{"8", model.LeaveGrants, "a leave does not grant", model.Config{Pods: pair, Still: true}, model.NotServed},
 	{"9", model.Guard, "a free key is free after a restart", model.Config{Pods: pair, Faults: model.Faults{Restarts: 1}}, model.TwoLeases},
 	{"9", model.GuardForLongest, "the guard lasts for the asker's TTL", model.Config{Pods: mixed, Faults: model.Faults{Restarts: 1}}, model.TwoLeases},
-	{"9", model.GuardOnLeave, "a leave grants despite the guard", model.Config{Pods: again, Faults: model.Faults{Cancels: 1, Restarts: 1}}, model.TwoLeases},
+	{"9", model.LeaveGrantsOwn, "a leave grants a key that it has not freed", model.Config{Pods: again, Faults: model.Faults{Cancels: 1, Restarts: 1}}, model.TwoLeases},
 	{"10", model.PlaceBeforeInbox, "nobody is queued before he is subscribed", model.Config{Pods: trio, Unsubscribed: true}, model.Overtaken},
 	{"10", model.AskWithInbox, "ask, subscribe, then sleep", model.Config{Pods: pair, Still: true, Unsubscribed: true}, model.NotServed},
 	{"10", model.AskAfterCut, "nobody asks after a cut", model.Config{Pods: pair, Still: true, Faults: model.Faults{Cuts: 1}}, model.NotServed},

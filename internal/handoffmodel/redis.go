@@ -9,11 +9,13 @@ func (w *world) acquire(t Token, inbox bool) Answer {
 	}
 	if r.Dead.has(t) { // rule 3
 		w.dequeue(t)
-		w.grantIfFree()
+		if !w.guarded(t) {
+			w.grantIfFree()
+		}
 		return Answer{Token: t, Reply: GivenUp}
 	}
 	w.enter(t, inbox)
-	if r.Owner == 0 {
+	if r.Owner == 0 && !w.guarded(t) {
 		w.grant(t)
 	}
 	if r.Owner == t {
@@ -52,8 +54,9 @@ func (w *world) notYet(t Token, inbox bool) Answer {
 // leave is the script for release and cancel alike. Its acknowledgement is one
 // step with it: a leave that is repeated finds nothing to do.
 func (w *world) leave(t Token) {
+	mayGrant := w.mayGrant(t)
 	w.remove(t)
-	if w.keeps(LeaveGrants) { // rule 8
+	if mayGrant && w.keeps(LeaveGrants) { // rule 8
 		w.grantIfFree()
 	}
 	w.Leaves.remove(t)
@@ -64,6 +67,7 @@ func (w *world) leave(t Token) {
 // second time, and when he is long gone.
 func (w *world) leaveTo(t, next Token, inbox bool) Answer {
 	r := &w.Redis
+	mayGrant := w.mayGrant(t)
 	w.remove(t)
 	if r.Owner == next && w.keeps(SecondFindsNext) {
 		if !w.keeps(SecondRearms) {
@@ -72,11 +76,13 @@ func (w *world) leaveTo(t, next Token, inbox bool) Answer {
 		return w.own(next)
 	}
 	if r.Dead.has(next) && w.keeps(TombstoneOfNext) {
-		w.grantIfFree()
+		if mayGrant {
+			w.grantIfFree()
+		}
 		return Answer{Token: next, Reply: GivenUp}
 	}
 	w.enter(next, inbox)
-	if r.Owner == 0 {
+	if r.Owner == 0 && mayGrant {
 		if !w.keeps(NextInOrder) {
 			w.dequeue(next)
 			w.give(next)
@@ -88,6 +94,13 @@ func (w *world) leaveTo(t, next Token, inbox bool) Answer {
 		}
 	}
 	return w.notYet(next, inbox)
+}
+
+// mayGrant reports whether the leave of a token may give the key on: only where
+// it frees it. A key that is free already may be one of which Redis has forgotten
+// who holds it (rule 9); who asks is told.
+func (w *world) mayGrant(t Token) bool {
+	return w.Redis.Owner == t || !w.keeps(LeaveGrantsOwn)
 }
 
 // remove takes a token out of Redis: its lock, or else its entry, since an owner
@@ -174,8 +187,6 @@ func (w *world) grantIfFree() {
 func (w *world) grant(asker Token) {
 	r := &w.Redis
 	switch {
-	case w.guarded(asker):
-		return
 	case asker != 0 && !w.keeps(NoBarging):
 		w.give(asker)
 		return
@@ -203,14 +214,14 @@ func (w *world) grant(asker Token) {
 	}
 }
 
-// guarded reports whether a free key is not to be granted, since Redis may have
-// forgotten who holds it: rule 9. An asker of 0 is a leave.
+// guarded reports whether an asker is not to find a free key, since Redis may
+// have forgotten who holds it: rule 9.
 func (w *world) guarded(asker Token) bool {
 	left := w.Redis.Guard
 	switch {
-	case !w.keeps(Guard), asker == 0 && !w.keeps(GuardOnLeave):
+	case !w.keeps(Guard):
 		return false
-	case asker != 0 && !w.keeps(GuardForLongest):
+	case !w.keeps(GuardForLongest):
 		return left+w.ttl(asker) > w.cfg.longestTTL()
 	}
 	return left > 0

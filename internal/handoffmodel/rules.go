@@ -70,8 +70,8 @@ const (
 	Guard
 	// Rule 9. For the longest TTL that there is. Instead: for the asker's own.
 	GuardForLongest
-	// Rule 9. That goes for a leave too. Instead: only for those who ask.
-	GuardOnLeave
+	// Rule 9. A leave grants the key that it frees. Instead: any that is free.
+	LeaveGrantsOwn
 
 	// Rule 10. A waiter without an inbox is queued all the same. Instead: once
 	// it has one.

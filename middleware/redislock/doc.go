@@ -46,8 +46,9 @@
 // dies its TTL, and a waiter that dies nothing. Where nobody may subscribe
 // waiters ask every 5 to 500 ms instead, and keep their places.
 //
-// The rules that this follows, and what happens without each of them, are in
-// internal/handoffmodel, which tries all orders in which things can happen.
+// The rules that this follows are in internal/handoffmodel/RULES.md. The model
+// there tries all orders in which things can happen, with all of the rules and
+// without each of them.
 //
 // After a restart of the server, which may have forgotten holders, no key is
 // given to anybody for one TTL: by then its holder has noticed.

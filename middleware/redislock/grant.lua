@@ -1,5 +1,6 @@
--- What the scripts that may find the lock free have in common; it stands before
--- each of them. All know these
+-- What the scripts that give the lock on have in common; it stands before each of
+-- them. The rules that they follow are internal/handoffmodel/RULES.md, and why.
+-- All know these
 --
 -- KEYS[1] lock        string: the holder's token; it expires with the lease
 -- KEYS[2] fence       string: the highest fence given out
