@@ -76,6 +76,8 @@ func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
 		switch {
 		case a.code == full:
 			return nil, &lock.BusyError{Err: lock.ErrQueueFull, Ahead: 1 + a.before}
+		case time.Until(s.deadline) <= 0 && a.kept:
+			return nil, errKeptBack
 		case time.Until(s.deadline) <= 0:
 			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + a.before}
 		case a.code == subscribe:
@@ -166,6 +168,8 @@ func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
 		return false, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
+	case <-l.closed:
+		return false, errClosed
 	}
 }
 
@@ -201,9 +205,10 @@ func (s *lease) leaveBehind() {
 // end ends the turn of a caller that does not get the lock because of err. Of a
 // backend that gives no reply those who wait behind it are told: they would find
 // out the same, one after the other, and the last of them after its whole wait.
-// That this caller has left, or got no connection, is no business of theirs.
+// That this caller has left, or got no connection, is no business of theirs, and
+// after a restart they may be willing to wait for longer.
 func (s *lease) end(err error) error {
-	if !errors.Is(err, lock.ErrUnavailable) {
+	if !errors.Is(err, lock.ErrUnavailable) || err == errKeptBack {
 		s.giveUp()
 		s.announce(errLeft)
 		return err

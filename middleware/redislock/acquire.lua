@@ -12,18 +12,19 @@
 -- ARGV[8] ms for which a free lock is given to nobody: the server came back and
 --         may have forgotten a holder
 --
--- Replies {1, fence}                  the lock is the token's
---         {2, highest, left}          another's; a try ends here
---         {3, highest, left, before}  another's, and the token is in the queue
---         {4, highest, left, before}  the same, but nobody would tell it of a
---                                     grant: subscribe, then ask again
---         {5, highest, left, before}  another's, and the queue is full
---         {-1}                        the token has been given up
+-- Replies {1, fence}  the lock is the token's
+--         {2, highest, left, before, kept}  another's; a try ends here
+--         {3, highest, left, before, kept}  another's, and the token is in the
+--                                           queue
+--         {4, highest, left, before, kept}  the same, but nobody would tell it of
+--                                           a grant: subscribe, then ask again
+--         {5, highest, left, before, kept}  another's, and the queue is full
+--         {-1}        the token has been given up
 --
 -- highest is the highest fence given out: a grant of which the token hears
 -- later has a greater one, or it is older than this reply. left is what the
 -- holder's lease has left in ms, -1 where it never ends; before is how many
--- wait before the token.
+-- wait before the token; kept is 1 where the lock is nobody's and kept back.
 --
 -- Asking again with the same token is safe: where the reply was lost, the token
 -- finds its own lock, and a place that it has it keeps. The price is that a
@@ -43,9 +44,10 @@ end
 
 local us = now()
 local left
+local kept = not owner and ARGV[8] ~= '0' and 1 or 0
 if owner then
   left = redis.call('PTTL', KEYS[1])
-elseif ARGV[8] ~= '0' then
+elseif kept == 1 then
   left = tonumber(ARGV[8])
 elseif redis.call('EXISTS', KEYS[3], KEYS[4]) == 0 then
   return {1, hold(token, ttl, us)}
@@ -78,15 +80,16 @@ if not left then
 end
 
 if mode == 'try' then
-  return {2, highest(us), left}
+  return {2, highest(us), left, 0, kept}
 end
 if ARGV[6] ~= '0' and not placed then
   remove(token)
   local waiting = redis.call('ZCARD', KEYS[4])
   if waiting >= tonumber(ARGV[6]) then
-    return {5, highest(us), left, waiting}
+    return {5, highest(us), left, waiting, kept}
   end
 end
+remove(token) -- the first write, as above; its place goes by the ticket
 enter(token, ttl, inbox, ARGV[5], ARGV[7], us)
 local before = redis.call('ZRANK', KEYS[4], token)
-return {mode == 'wait' and inbox == '' and 4 or 3, highest(us), left, before}
+return {mode == 'wait' and inbox == '' and 4 or 3, highest(us), left, before, kept}

@@ -18,6 +18,7 @@ type answer struct {
 	fence  uint64        // its own where granted, otherwise the highest given out
 	left   time.Duration // until the holder's lease runs out; negative: never
 	before int           // how many wait before it
+	kept   bool          // nobody holds the lock: it is kept back after a restart
 	until  time.Time     // where granted: the lease is trusted until then
 	due    time.Time     // where granted: when to renew it
 }
@@ -45,6 +46,7 @@ func readAnswer(reply []any, sent time.Time) (answer, error) {
 	case a.code > granted && a.code <= full && len(reply) >= 3:
 		a.left = time.Duration(integer(reply, 2)) * time.Millisecond
 		a.before = int(integer(reply, 3))
+		a.kept = integer(reply, 4) == 1
 		return a, nil
 	default:
 		return answer{}, fmt.Errorf("acquire script replied %v", reply)
@@ -97,7 +99,9 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 		a := c.answer
 		switch {
 		case c.outcome == notOurs:
-			s.queued = s.queued || a.inQueue()
+			if a.inQueue() {
+				s.queued, s.maxQueue = true, 0 // who was let in stays in
+			}
 			return a, nil
 		case c.outcome != done:
 			return a, unavailable(c.err)

@@ -131,7 +131,7 @@ func (c *call) SetNX(string, string, time.Duration) (bool, error) {
 		l.tries.Forget(s.key)
 	}
 	if err := l.restarts.settle(c.ctx); err != nil {
-		c.outcome, c.err = failure(err), err
+		c.outcome, c.err = unsent, err
 		return false, err
 	}
 	c.restarts = l.restarts.count.Load()

@@ -30,6 +30,9 @@ var (
 	// without a reply.
 	errNoReplies = fmt.Errorf("redislock: %w: it does not answer, and all connections are waiting for it", lock.ErrUnavailable)
 
+	// errKeptBack is for a caller whose wait ended before anybody is served again.
+	errKeptBack = fmt.Errorf("redislock: %w: the server was restarted and may have forgotten who holds the key", lock.ErrUnavailable)
+
 	// errUnlooked has a call made anew: see restarts.
 	errUnlooked error = dialError{errors.New("a connection has ended, and nobody has looked whether the server was restarted")}
 

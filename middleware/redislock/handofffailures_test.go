@@ -219,6 +219,7 @@ func TestRestartWhileHeldAndWaitedFor(t *testing.T) {
 			a, b := open(t, dial(t, server.Addr())), open(t, dial(t, server.Addr()))
 			lease := acquire(t, a, "key", lock.Options{TTL: ttl})
 			other := acquire(t, b, "other", lock.Options{TTL: ttl})
+			awaitLooks(t, server, 2)
 			server.Restart()
 			restarted := time.Now()
 			if config == "appendonly yes" { // both go on
@@ -272,4 +273,33 @@ func TestOldGrantIsNone(t *testing.T) {
 	}
 	require.NoError(t, lease.Release(t.Context()))
 	require.NoError(t, requireGranted(t, turn, soon).Release(t.Context()))
+}
+
+// Nobody holds the key after a restart, so nobody is busy; a key that is held
+// after it is.
+func TestL23_KeptBackAfterARestart(t *testing.T) {
+	server := redistest.Start(t)
+	l, other := open(t, dial(t, server.Addr())), open(t, dial(t, server.Addr()))
+	const ttl = 2 * time.Second
+	require.NoError(t, acquire(t, l, "key", lock.Options{TTL: ttl}).Release(t.Context()))
+	awaitLooks(t, server, 2)
+	server.Restart()
+	start := time.Now()
+	_, err := l.Acquire(t.Context(), "key", lock.Options{TTL: ttl, Wait: 100 * time.Millisecond})
+	requireUnavailable(t, err, time.Since(start))
+	// Started since, it does not know.
+	fresh := open(t, server.Client())
+	held := acquire(t, fresh, "held", lock.Options{TTL: ttl})
+	_, err = other.Acquire(t.Context(), "held", lock.Options{TTL: ttl, Wait: 10 * time.Millisecond})
+	require.ErrorIs(t, err, lock.ErrBusy)
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, acquire(t, l, "key", lock.Options{TTL: ttl, Wait: patience}).Release(t.Context()))
+}
+
+// awaitLooks waits until n processes know which server this is, which a restart
+// in their first milliseconds would spare them.
+func awaitLooks(t *testing.T, server *redistest.Server, n int64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return server.Commands("info")["info"] >= n }, patience, time.Millisecond)
+	pause(50 * time.Millisecond) // for the reply
 }

@@ -17,6 +17,10 @@ import (
 // costs a waiter nothing but time, since it asks again anyway, so it is rare.
 const pingInbox = 15 * time.Second
 
+// refusedPause is how long an inbox that the server refuses stays closed: rights
+// do not change often.
+const refusedPause = 30 * time.Second
+
 // openInbox is how long a caller waits for the inbox to open before it asks for
 // the grant that it could not hear of.
 const openInbox = 100 * time.Millisecond
@@ -111,28 +115,35 @@ func (i *inbox) run() {
 	var pauses backoff
 	for {
 		began := time.Now()
-		i.receive()
+		err := i.receive()
 		i.set(inboxDown, nil)
-		if time.Since(began) > lastPoll {
-			pauses = backoff{}
+		pause := refusedPause
+		if !is[redis.Error](err) {
+			if time.Since(began) > lastPoll {
+				pauses = backoff{}
+			}
+			pause = pauses.pause(-1)
 		}
-		if i.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
+		if i.locker.sleep(context.Background(), pause) != nil {
 			return
 		}
 	}
 }
 
 // receive subscribes and delivers what comes, until that fails.
-func (i *inbox) receive() {
-	sub := i.locker.askClient.Subscribe(context.Background())
-	defer func() { _ = sub.Close() }()
-	if !i.set(inboxOpening, sub) {
-		return
-	}
+func (i *inbox) receive() error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if i.locker.restarts.settle(ctx) != nil || sub.Subscribe(ctx, i.channel) != nil {
-		return
+	if err := i.locker.restarts.settle(ctx); err != nil {
+		return err
+	}
+	sub := i.locker.askClient.Subscribe(ctx)
+	defer func() { _ = sub.Close() }()
+	if !i.set(inboxOpening, sub) {
+		return errClosed
+	}
+	if err := sub.Subscribe(ctx, i.channel); err != nil {
+		return err
 	}
 	wait, pinged := opTimeout, true // for the acknowledgement
 	for {
@@ -141,20 +152,20 @@ func (i *inbox) receive() {
 		case err == nil:
 			wait, pinged = pingInbox, false
 		case !isTimeout(err) || pinged:
-			return
+			return err
 		default:
 			ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
 			err := sub.Ping(ctx)
 			cancel()
 			if err != nil {
-				return
+				return err
 			}
 			wait, pinged = opTimeout, true
 		}
 		switch m := message.(type) {
 		case *redis.Subscription:
 			if !i.set(inboxUp, sub) {
-				return
+				return errClosed
 			}
 		case *redis.Message:
 			i.deliver(m.Payload)
@@ -179,7 +190,7 @@ func (i *inbox) set(status inboxStatus, sub *redis.PubSub) bool {
 }
 
 // deliver hands a message of grant.lua, "token fence", to the caller that it is
-// for. One that has gone has its token given up.
+// for. One that has gone gives its token up by itself.
 func (i *inbox) deliver(message string) {
 	token, number, _ := strings.Cut(message, " ")
 	fence, err := strconv.ParseUint(number, 10, 64)

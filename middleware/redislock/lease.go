@@ -120,8 +120,9 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 		return err
 	})
 	if c.next != nil {
-		c.next.offered, c.next.uncertain = c.answer, c.uncertain
-		c.next.queued = c.answer.code != 0
+		c.next.offered = c.answer
+		c.next.queued = true
+		c.next.uncertain = c.uncertain || c.answer.code == 0
 	}
 	switch {
 	case c.outcome == done:

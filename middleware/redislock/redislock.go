@@ -84,7 +84,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l.health = newHealth(single.Options().Addr, l.observe)
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
-	l.restarts = &restarts{noticed: l.renewals.hurry}
+	l.restarts = &restarts{created: time.Now(), noticed: l.renewals.hurry}
 	ended := func() { l.restarts.ended.Add(1) }
 	l.askClient = derive(single, size, ended, l.restarts.admit)
 	l.holdClient = derive(single, size+1, ended, func(context.Context, *redis.Conn) error { return nil })
@@ -97,7 +97,8 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	l.warm(func(ctx context.Context) error {
 		defer l.askSlots.give()
-		return l.restarts.look(ctx)
+		_, err := l.restarts.look(ctx, l.askClient, false)
+		return err
 	})
 	l.warm(func(ctx context.Context) error {
 		defer l.releaseSlots.give()

@@ -261,7 +261,7 @@ func (r *renewals) note(s *lease, start time.Time, o outcome) error {
 		r.drop(s)
 		return s.lost
 	case o == done || o == doneInterrupted:
-		r.postpone(s, s.nextRenewal(start))
+		r.postpone(s, earliest(s.nextRenewal(start), s.until)) // which may be over
 	default:
 		// Not known, or refused: again soon, until the lease runs out.
 		r.postpone(s, earliest(time.Now().Add(jitter(min(s.ttl/10, opTimeout))), s.until))

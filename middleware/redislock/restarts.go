@@ -22,6 +22,7 @@ import (
 // pool that only grows has nothing to look for.
 type restarts struct {
 	client  *redis.Client
+	created time.Time
 	noticed func() // a restart
 
 	longest atomic.Int64 // TTL
@@ -57,30 +58,45 @@ func (r *restarts) used(ttl time.Duration) {
 	}
 }
 
-type lookKey struct{}
-
-// admit is what redis.Options.OnConnect does: it refuses a connection that is
-// opened before anybody has looked. What is to be sent there was written before.
-func (r *restarts) admit(ctx context.Context, _ *redis.Conn) error {
-	if r.looked.Load() != r.ended.Load() && ctx.Value(lookKey{}) == nil {
+// admit is what redis.Options.OnConnect does: it looks before a connection is
+// used. Where that finds a restart the connection is refused, since what is to
+// be sent there was written before.
+func (r *restarts) admit(ctx context.Context, conn *redis.Conn) error {
+	ended := r.ended.Load()
+	if r.looked.Load() == ended {
+		return nil
+	}
+	other, err := r.look(ctx, conn, true)
+	switch {
+	case err != nil:
+		return err
+	case other:
 		return errUnlooked
 	}
+	r.looked.Store(ended)
 	return nil
 }
 
-// settle looks, where there is a reason.
+// settle looks ahead of a question, where there is a reason.
 func (r *restarts) settle(ctx context.Context) error {
 	if r.looked.Load() == r.ended.Load() {
 		return nil
 	}
 	look := r.looking.DoChan("", func() (any, error) {
-		if err := r.look(ctx); err != nil {
-			return nil, err
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		for start := time.Now(); ; {
+			ended := r.ended.Load()
+			_, err := r.look(ctx, r.client, true)
+			switch {
+			case err == nil:
+				r.looked.Store(ended)
+				return nil, nil
+			case is[dialError](err), time.Since(start) > retryWithin:
+				return nil, err
+			}
+			// On a connection that had ended as well: see persist.
 		}
-		// Those that ended meanwhile did so in the pool, on the way to one that
-		// the server answered on. If it does so no more, that one has ended too.
-		r.looked.Store(r.ended.Load())
-		return nil, nil
 	})
 	select {
 	case l := <-look:
@@ -90,13 +106,14 @@ func (r *restarts) settle(ctx context.Context) error {
 	}
 }
 
-// look asks the server who it is.
-func (r *restarts) look(ctx context.Context) error {
-	info, err := r.client.Info(context.WithValue(ctx, lookKey{}, true), "server").Result()
+// look asks the server who it is, and says whether it is another than before.
+// suspect says that a connection has ended.
+func (r *restarts) look(ctx context.Context, on redis.Cmdable, suspect bool) (other bool, err error) {
+	info, err := on.Info(ctx, "server").Result()
 	if is[redis.Error](err) {
-		return nil // a user who may not ask cannot be protected
+		return false, nil // a user who may not ask cannot be protected
 	} else if err != nil {
-		return err
+		return false, err
 	}
 	now := time.Now()
 	var id string
@@ -111,17 +128,20 @@ func (r *restarts) look(ctx context.Context) error {
 			up = time.Duration(seconds) * time.Second
 		}
 	}
-	if r.note(id, now.Add(-up)) {
+	other = r.note(id, now.Add(-up), suspect)
+	if other {
 		r.noticed()
 	}
-	return nil
+	return other, nil
 }
 
-// note says whether id is another server's than before.
-func (r *restarts) note(id string, since time.Time) bool {
+// note says whether id is another server's than before. Where nothing is known
+// of before, and a connection has ended, one that has started since is, as far as
+// can be told: since is out by up to a second.
+func (r *restarts) note(id string, since time.Time, suspect bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	other := r.runID != "" && id != r.runID
+	other := r.runID != "" && id != r.runID || r.runID == "" && suspect && since.Add(-time.Second).After(r.created)
 	if other {
 		r.since = since
 		r.count.Add(1)
