@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -179,8 +180,22 @@ func (r *run) kill() {
 	}
 }
 
-// Pause stops the process (SIGSTOP) without closing its connections.
-func (p *Process) Pause() { p.t.Helper(); p.signal(syscall.SIGSTOP) }
+// Pause stops the process (SIGSTOP) without closing its connections, and returns
+// when it has stopped, which on a busy machine is later than the signal.
+func (p *Process) Pause() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	for deadline := time.Now().Add(patience); !p.stopped(); {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("proctest: pause %s: it does not stop", p.cmd.Path)
+		}
+	}
+}
+
+func (p *Process) stopped() bool {
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(p.Pid())).Output()
+	return err == nil && strings.HasPrefix(strings.TrimSpace(string(state)), "T")
+}
 
 // Resume continues a paused process (SIGCONT).
 func (p *Process) Resume() { p.t.Helper(); p.signal(syscall.SIGCONT) }

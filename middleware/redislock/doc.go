@@ -11,8 +11,9 @@
 // # How to deploy it
 //
 //   - One Locker for each process. It owns two connection pools of the size
-//     that the given client has, one to acquire and one to release, four
-//     connections to renew, and one scheduler for all renewals.
+//     that the given client has, one to acquire and one to release, up to
+//     four connections to renew, one that is subscribed, and one scheduler for
+//     all renewals.
 //   - A single Redis server, version 6.2 or later. Its user must be allowed to
 //     run EVAL, EVALSHA and the plain commands in the scripts, should be allowed
 //     to SUBSCRIBE and PUBLISH on channels that begin with the prefix, and to ask
@@ -43,15 +44,18 @@
 // A waiter asks again after a third of its TTL, when the holder's lease runs out,
 // when the subscription had to be renewed, and when nothing was heard of Redis
 // for 2¼ s. So a message that is lost costs a third of the TTL, a process that
-// dies its TTL, and a waiter that dies nothing. Where nobody may subscribe
+// dies its TTL, and a waiter whose connection is seen to close nothing. Where
+// nobody may subscribe
 // waiters ask every 5 to 500 ms instead, and keep their places.
 //
 // The rules that this follows are in internal/handoffmodel/RULES.md. The model
 // there tries all orders in which things can happen, with all of the rules and
 // without each of them.
 //
-// After a restart of the server, which may have forgotten holders, no key is
-// given to anybody for one TTL: by then its holder has noticed.
+// After a restart of the server, which may have forgotten holders, no free key is
+// given out for one TTL: by then its holder has noticed. Who does not wait as
+// long is told [lock.ErrUnavailable], or that the key is busy where it did not
+// wait at all.
 //
 // A question to Redis that has no answer is given up after half a second, or
 // after 0.8 s where its connection had to be opened first, whatever the TTL and
@@ -74,10 +78,11 @@
 // # What it cannot do
 //
 // A replica that is promoted without having seen an acknowledged write, a
-// server clock that jumps back by more than the minute a fence is kept, a
-// server that restarts without its data as seen by a process that has started
-// since, or a holder whose monotonic clock stands still while its machine is
-// suspended, can each let two holders overlap. The fence of the newer one is greater, so a resource that compares
-// fences can refuse the older. Where that is not possible and not acceptable,
-// use a consensus store.
+// server clock that jumps ahead, a server that restarts without its data as seen
+// by a process that has started since, or a holder whose monotonic clock stands
+// still while its machine is suspended, can each let two holders overlap. The
+// fence of the newer one is greater, so a resource that compares fences can
+// refuse the older; not so where a server clock was set back by more than the
+// minute a fence is kept, or without its data by anything. Where that is not
+// possible and not acceptable, use a consensus store.
 package redislock
