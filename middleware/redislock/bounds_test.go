@@ -102,16 +102,7 @@ func TestL23_CrowdMeetsAnOutage(t *testing.T) {
 				return err == nil && lease.Release(t.Context()) == nil
 			}, patience, time.Millisecond)
 			b.line.Delay(10 * time.Millisecond)
-			var all sync.WaitGroup
-			for i := range 40 {
-				all.Go(func() {
-					lease, err := l.Acquire(t.Context(), fmt.Sprint("after", i), lock.Options{Wait: patience})
-					if assert.NoError(t, err) {
-						assert.NoError(t, lease.Release(t.Context()))
-					}
-				})
-			}
-			all.Wait()
+			crowd(t, l, 40)
 		})
 	}
 }
@@ -147,16 +138,7 @@ func TestCrowdOnASlowLinkIsNoOutage(t *testing.T) {
 	l := open(t, client, redislock.WithObserver(seen.Observe))
 	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
 	proxy.Delay(10 * time.Millisecond)
-	var all sync.WaitGroup
-	for i := range 80 { // 20 ms each, two at a time
-		all.Go(func() {
-			lease, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: patience})
-			if assert.NoError(t, err) {
-				assert.NoError(t, lease.Release(t.Context()))
-			}
-		})
-	}
-	all.Wait()
+	crowd(t, l, 80) // 20 ms each, two at a time
 	require.Empty(t, seen.All())
 }
 
