@@ -233,7 +233,7 @@ func (s *lease) announce(err error) {
 func (l *Locker) hold(ctx context.Context, s *lease, a answer) (lock.Lease, error) {
 	l.inbox.forget(s)
 	if s.mutex == nil { // granted without a question
-		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s, callTimeout})
+		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
 	}
 	s.fence, s.until, s.due = a.fence, a.until, a.due
 	s.ctx, s.cancel = context.WithCancelCause(lock.NewContext(ctx, s))

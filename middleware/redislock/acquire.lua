@@ -33,10 +33,8 @@
 local token, ttl, mode, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local owner = redis.call('GET', KEYS[1])
 if owner == token then
-  local fence = tonumber(redis.call('GET', KEYS[2]) or '')
-  if fence then -- it outlives the lock unless somebody deletes it
-    redis.call('PEXPIRE', KEYS[1], ttl)
-    redis.call('PEXPIRE', KEYS[2], ttl + minute)
+  local fence = again(ttl)
+  if fence then
     return {1, fence}
   end
   owner = false
@@ -61,17 +59,20 @@ if given_up(token, us) then
   return {-1}
 end
 
-local placed = redis.call('ZSCORE', KEYS[4], token)
+local placed, entered
+if mode ~= 'try' then
+  placed = redis.call('HDEL', KEYS[5], token) == 1 -- the first write: see grant.lua
+end
 if not left then
   if mode ~= 'try' then
-    remove(token) -- the first write: see grant.lua
     enter(token, ttl, inbox, ARGV[5], ARGV[7], us)
+    entered = true
   end
-  local granted, fence = grant(us, token)
+  local granted, fence, its_ttl = grant(us, token)
   if granted == token then
     return {1, fence}
   elseif granted then
-    left = redis.call('PTTL', KEYS[1])
+    left = its_ttl
   elseif redis.call('EXISTS', KEYS[4]) == 0 then
     return {1, hold(token, ttl, us)} -- a try, and only the dead were waiting
   else
@@ -83,13 +84,14 @@ if mode == 'try' then
   return {2, highest(us), left, 0, kept}
 end
 if ARGV[6] ~= '0' and not placed then
-  remove(token)
-  local waiting = redis.call('ZCARD', KEYS[4])
+  local waiting = redis.call('ZCARD', KEYS[4]) - (entered and 1 or 0)
   if waiting >= tonumber(ARGV[6]) then
+    remove(token)
     return {5, highest(us), left, waiting, kept}
   end
 end
-remove(token) -- the first write, as above; its place goes by the ticket
-enter(token, ttl, inbox, ARGV[5], ARGV[7], us)
+if not entered then
+  enter(token, ttl, inbox, ARGV[5], ARGV[7], us)
+end
 local before = redis.call('ZRANK', KEYS[4], token)
 return {mode == 'wait' and inbox == '' and 4 or 3, highest(us), left, before, kept}

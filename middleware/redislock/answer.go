@@ -1,12 +1,8 @@
 package redislock
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
-
-	"github.com/go-redsync/redsync/v4"
 )
 
 // An answer is what Redis has said to a caller that wants the lock. The zero
@@ -65,64 +61,4 @@ func (s *lease) grantedAfter(sent time.Time, fence uint64) answer {
 		// for what has to be tried again.
 		due: sent.Add(s.ttl / 2),
 	}
-}
-
-// mutexOptions are redsync's for the mutex of a lease, as one.
-type mutexOptions struct {
-	*lease
-	bound time.Duration // of an acquire
-}
-
-func (o mutexOptions) Apply(m *redsync.Mutex) {
-	redsync.WithExpiry(o.ttl).Apply(m)
-	redsync.WithDriftFactor(drift).Apply(m)
-	// redsync bounds an acquire by a part of the TTL, to which our bound has no
-	// relation.
-	redsync.WithTimeoutFactor(float64(o.bound) / float64(o.ttl)).Apply(m)
-	redsync.WithGenValueFunc(func() (string, error) { return o.token, nil }).Apply(m)
-	redsync.WithValue(o.token).Apply(m) // a grant comes without an acquire
-}
-
-// ask asks for the lock. It waits for a connection at most for patience, since
-// nothing is sent before there is one, and then takes as long as a call.
-func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (answer, error) {
-	bound, err := l.ready(ctx, l.askSlots, patience)
-	if err != nil {
-		return answer{}, err
-	}
-	defer l.askSlots.give()
-	for {
-		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s, bound})
-		c := &call{parent: ctx, lease: s, op: acquire, bound: bound}
-		err = c.do(s.mutex.TryLockContext)
-		s.uncertain = s.uncertain || c.uncertain
-		a := c.answer
-		switch {
-		case c.outcome == notOurs:
-			if a.inQueue() {
-				s.queued, s.maxQueue = true, 0 // who was let in stays in
-			}
-			return a, nil
-		case c.outcome != done:
-			return a, unavailable(c.err)
-		case c.restarts != l.restarts.count.Load():
-			// Granted without regard to a restart that is known by now.
-			s.startOver()
-		case err != nil:
-			s.uncertain = true // it is ours, and must not be
-			return a, unavailable(errTooLate)
-		default:
-			a.until = a.sent.Add(validFor(s.ttl))
-			a.due = s.nextRenewal(a.sent)
-			return a, nil
-		}
-	}
-}
-
-// startOver gives up the token and goes on with another.
-func (s *lease) startOver() {
-	s.locker.inbox.forget(s)
-	s.locker.cleanup.add(s, tombstone(s.ttl))
-	s.token = rand.Text()
-	s.queued, s.uncertain = false, false
 }

@@ -16,20 +16,26 @@ func (l *Locker) extendAll(batch []*lease) {
 		args[i] = []any{s.names.lock, s.names.fence, s.names.interrupt, s.token, millis(s.ttl), millis(keepFence(s.ttl))}
 	}
 	replies := l.scripts.extend.runAll(ctx, l.holdClient, args)
-	var worst *call
+	var worst result
+	var lost []*lease
 	for i, s := range batch {
-		c := &call{parent: s.ctx, lease: s, op: extend}
-		if c.reply, c.err = replies[i].Result(); c.err != nil {
-			c.outcome = failure(c.err)
+		var r result
+		if reply, err := replies[i].Result(); err != nil {
+			r = failed(extend, err)
+		} else {
+			r = ownership(extend, reply)
 		}
-		_, _ = s.mutex.ExtendContext(c)
-		l.renewals.extended(s, start, c.outcome)
-		if worst == nil || !c.outcome.known() {
-			worst = c
+		_, _ = s.mutex.ExtendContext(judged(&r))
+		if !l.renewals.extended(s, start, r.outcome) {
+			lost = append(lost, s)
+		}
+		if i == 0 || !r.outcome.known() {
+			worst = r
 		}
 	}
+	l.lose(lost)
 	if !l.isClosed() {
-		l.health.report(worst, result{extend, worst.outcome, worst.err})
+		l.health.report(context.WithoutCancel(batch[0].ctx), worst)
 	}
 }
 

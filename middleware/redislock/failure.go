@@ -3,6 +3,7 @@ package redislock
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -90,4 +91,9 @@ func explained(err error) error {
 func is[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }

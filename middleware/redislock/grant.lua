@@ -27,11 +27,14 @@ end
 -- was lost: it has expired, or the server came back without its data. %.0f,
 -- since a Lua number turned into a string any other way loses its last digits.
 local function raise(us, ttl)
-  local fence = (tonumber(redis.call('GET', KEYS[2]) or '') or 0) + 1
-  if us > fence then
-    fence = us
+  local fence = us
+  local life = ttl + minute
+  local before = redis.call('SET', KEYS[2], string.format('%.0f', us), 'PX', life, 'GET')
+  before = tonumber(before or '') or 0
+  if before >= us then
+    fence = before + 1
+    redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', life)
   end
-  redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', ttl + minute)
   return fence
 end
 
@@ -45,6 +48,17 @@ end
 local function hold(token, ttl, us)
   local fence = raise(us, ttl)
   redis.call('SET', KEYS[1], token, 'PX', ttl)
+  return fence
+end
+
+-- again arms the TTL of who has the lock anew, and replies its fence. That outlives
+-- the lock unless somebody deletes it: then the lock is nobody's.
+local function again(ttl)
+  local fence = tonumber(redis.call('GET', KEYS[2]) or '')
+  if fence then
+    redis.call('PEXPIRE', KEYS[1], ttl)
+    redis.call('PEXPIRE', KEYS[2], ttl + minute)
+  end
   return fence
 end
 
@@ -62,9 +76,8 @@ local function enter(token, ttl, inbox, life, age, us)
 end
 
 local function remove(token)
-  if redis.call('ZREM', KEYS[4], token) == 1 then
-    redis.call('HDEL', KEYS[5], token)
-  end
+  redis.call('ZREM', KEYS[4], token)
+  redis.call('HDEL', KEYS[5], token)
 end
 
 -- alive decides before anything is written: how many a message reaches says
@@ -78,20 +91,20 @@ local function alive(inbox)
 end
 
 -- grant gives the lock, which must be free, to who has waited longest and is
--- alive. It replies the token and its fence, or nothing. asker is who runs the
--- script: it hears of it by the reply.
+-- alive. It replies the token, its fence and the TTL in ms, or nothing. asker is
+-- who runs the script: it hears of it by the reply.
 --
 -- Whoever finds the lock free grants first, so that nobody overtakes those who
 -- wait, and nobody starves after an expiry. The turns are bounded, so that a
 -- long line of the dead does not hold up the server; who comes next goes on.
 local function grant(us, asker)
   for _ = 1, 128 do
-    local token = redis.call('ZRANGE', KEYS[4], 0, 0)[1]
+    local token = redis.call('ZPOPMIN', KEYS[4])[1]
     if not token then
       return
     end
     local entry = redis.call('HGET', KEYS[5], token) or ''
-    remove(token)
+    redis.call('HDEL', KEYS[5], token)
     us = us or now()
     local deadline, ttl, inbox = string.match(entry, '^(%d+) (%d+) (.*)$')
     if deadline and (token == asker or tonumber(deadline) >= us and alive(inbox)) then
@@ -99,7 +112,7 @@ local function grant(us, asker)
       if inbox ~= '' and token ~= asker then
         redis.pcall('PUBLISH', inbox, string.format('%s %.0f', token, fence))
       end
-      return token, fence
+      return token, fence, tonumber(ttl)
     end
   end
 end

@@ -37,13 +37,6 @@ type health struct {
 	refused bool      // acquires are refused; that others are carried out is no recovery
 }
 
-// A result is how an operation ended that the server should have carried out.
-type result struct {
-	op      operation
-	outcome outcome
-	err     error // where it was not carried out
-}
-
 func newHealth(addr string, observe lock.Observer) *health {
 	h := &health{observe: observe, start: time.Now()}
 	if _, _, err := net.SplitHostPort(addr); err == nil { // of a FailoverClient it is none

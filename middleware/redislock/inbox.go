@@ -2,8 +2,6 @@ package redislock
 
 import (
 	"context"
-	"errors"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -216,9 +214,4 @@ func (i *inbox) close() {
 		_ = sub.Close() // ends receive
 	}
 	i.finished.Wait()
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -114,18 +114,16 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	}
 	defer l.releaseSlots.give()
 	valid := time.Now().Before(until)
-	c := &call{parent: ctx, lease: s, op: release, bound: bound, next: s.successor()}
-	_ = c.do(func(ctx context.Context) error {
-		_, err := s.mutex.UnlockContext(ctx)
-		return err
-	})
+	c := &call{lease: s, next: s.successor(), result: result{op: release}}
+	c.do(ctx, bound)
+	given, _ := s.mutex.UnlockContext(judged(&c.result))
 	if c.next != nil {
 		c.next.offered = c.answer
 		c.next.queued = true
 		c.next.uncertain = c.uncertain || c.answer.code == 0
 	}
 	switch {
-	case c.outcome == done:
+	case given:
 		return nil
 	case !c.outcome.known():
 		return unavailable(c.err)
@@ -138,10 +136,14 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	}
 }
 
-// lose ends the lease of a holder that did not give it back. The scheduler has
-// let go of it before.
-func (s *lease) lose(err error) {
-	s.cancel(err)
-	s.turn.Pass()
-	s.locker.observe(s.ctx, lock.Lost{Key: s.key, Fence: s.fence, Err: err})
+// lose ends the leases of holders that did not give them back. The scheduler has
+// let go of them before. The observer is told last: it may take its time.
+func (l *Locker) lose(leases []*lease) {
+	for _, s := range leases {
+		s.cancel(s.lost)
+		s.turn.Pass()
+	}
+	for _, s := range leases {
+		l.observe(s.ctx, lock.Lost{Key: s.key, Fence: s.fence, Err: s.lost})
+	}
 }

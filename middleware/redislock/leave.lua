@@ -16,7 +16,8 @@
 -- Replies {code, ...}: 1   freed
 --                      0   the lock is another token's
 --                      -1  it was nobody's
--- followed by what acquire.lua replies to the next caller.
+-- followed by what acquire.lua replies to the next caller, except that how many
+-- wait before it is not counted.
 
 -- A lock that was nobody's is not given on here: the server may have come back
 -- and forgotten a holder, which acquire.lua is told. The next caller then asks.
@@ -40,9 +41,7 @@ if ARGV[2] ~= '0' then
 end
 
 if waiter and owner == waiter then -- this is sent for the second time
-  redis.call('PEXPIRE', KEYS[1], ARGV[4])
-  redis.call('PEXPIRE', KEYS[2], ARGV[4] + minute)
-  return {code, 1, tonumber(redis.call('GET', KEYS[2]) or '')}
+  return {code, 1, again(ARGV[4])}
 elseif waiter then
   us = us or now()
   if given_up(waiter, us) then
@@ -51,9 +50,9 @@ elseif waiter then
     enter(waiter, ARGV[4], inbox, ARGV[6], ARGV[7], us)
   end
 end
-local granted, fence
+local granted, fence, left
 if code == 1 then
-  granted, fence = grant(us, waiter)
+  granted, fence, left = grant(us, waiter)
 end
 if not ARGV[3] then
   return {code}
@@ -61,9 +60,8 @@ elseif not waiter then
   return {code, -1}
 elseif granted == waiter then
   return {code, 1, fence}
+elseif not granted then
+  fence = highest(us)
+  left = code == 0 and redis.call('PTTL', KEYS[1]) or 0
 end
-local left = redis.call('PTTL', KEYS[1])
-if left == -2 then -- nobody's
-  left = 0
-end
-return {code, inbox == '' and 4 or 3, highest(us), left, redis.call('ZRANK', KEYS[4], waiter)}
+return {code, inbox == '' and 4 or 3, fence, left, 0}

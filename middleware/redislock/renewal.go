@@ -149,8 +149,8 @@ func (r *renewals) run() {
 		case <-r.wake:
 		}
 		expired, next, closed := r.look(time.Now())
-		for _, s := range expired {
-			s.lose(s.lost)
+		if len(expired) > 0 {
+			expired[0].locker.lose(expired)
 		}
 		if closed {
 			return
@@ -220,17 +220,9 @@ func (r *renewals) take() (batch []*lease) {
 	return batch
 }
 
-func (r *renewals) extended(s *lease, start time.Time, o outcome) {
-	if err := r.note(s, start, o); err != nil {
-		s.lose(err)
-	} else if o == doneInterrupted {
-		s.cancel(lock.ErrInterrupted)
-	}
-}
-
-// note writes down what became of an extension sent at start, and returns why
-// the lease is lost, if it is lost by it.
-func (r *renewals) note(s *lease, start time.Time, o outcome) error {
+// extended notes what became of an extension sent at start. false: the lease is
+// lost by it.
+func (r *renewals) extended(s *lease, start time.Time, o outcome) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(s.extending)
@@ -254,20 +246,23 @@ func (r *renewals) note(s *lease, start time.Time, o outcome) error {
 		}
 	}
 	if s.index == 0 {
-		return nil // released meanwhile, or run out: somebody else deals with it
+		return true // released meanwhile, or run out: somebody else deals with it
 	}
 	switch {
 	case s.lost != nil:
 		r.drop(s)
-		return s.lost
+		return false
 	case o == done || o == doneInterrupted:
 		r.postpone(s, earliest(s.nextRenewal(start), s.until)) // which may be over
 	default:
 		// Not known, or refused: again soon, until the lease runs out.
 		r.postpone(s, earliest(time.Now().Add(jitter(min(s.ttl/10, opTimeout))), s.until))
 	}
+	if o == doneInterrupted {
+		s.cancel(lock.ErrInterrupted)
+	}
 	r.poke()
-	return nil
+	return true
 }
 
 // close ends all leases and waits until nothing is running any more.

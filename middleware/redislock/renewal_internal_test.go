@@ -26,9 +26,10 @@ func TestL9_LateAnswerIsJudgedByTheClock(t *testing.T) {
 	for _, a := range answers {
 		r := &renewals{wake: make(chan struct{}, 1)} // nobody runs it
 		ended := time.Now().Add(-time.Millisecond)
-		s := &lease{ttl: time.Second, renewal: renewal{until: ended, extending: make(chan struct{})}}
+		s := &lease{ttl: time.Second, cancel: func(error) {}, renewal: renewal{until: ended, extending: make(chan struct{})}}
 		heap.Push(&r.due, s)
-		require.ErrorIs(t, r.note(s, ended.Add(-time.Second/2), a.outcome), a.lost)
+		require.Equal(t, a.lost == nil, r.extended(s, ended.Add(-time.Second/2), a.outcome))
+		require.ErrorIs(t, s.lost, a.lost)
 		require.Equal(t, ended, s.until)
 		expired, _, _ := r.look(time.Now().Add(time.Second))
 		if a.lost == nil {

@@ -1,0 +1,52 @@
+package redislock
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+)
+
+// ask asks for the lock. It waits for a connection at most for patience, since
+// nothing is sent before there is one, and then takes as long as a call.
+func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (answer, error) {
+	bound, err := l.ready(ctx, l.askSlots, patience)
+	if err != nil {
+		return answer{}, err
+	}
+	defer l.askSlots.give()
+	for {
+		c := &call{lease: s, result: result{op: acquire}}
+		c.do(ctx, bound)
+		s.uncertain = s.uncertain || c.uncertain
+		a := c.answer
+		switch {
+		case c.outcome == notOurs:
+			if a.inQueue() {
+				s.queued, s.maxQueue = true, 0 // who was let in stays in
+			}
+			return a, nil
+		case c.outcome != done:
+			return a, unavailable(c.err)
+		case c.restarts != l.restarts.count.Load():
+			// Granted without regard to a restart that is known by now.
+			s.startOver()
+			continue
+		}
+		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
+		if err := s.mutex.TryLockContext(judged(&c.result)); err != nil || c.tooLate() {
+			s.uncertain = true // it is ours, and must not be
+			return a, unavailable(errTooLate)
+		}
+		a.until = a.sent.Add(validFor(s.ttl))
+		a.due = s.nextRenewal(a.sent)
+		return a, nil
+	}
+}
+
+// startOver gives up the token and goes on with another.
+func (s *lease) startOver() {
+	s.locker.inbox.forget(s)
+	s.locker.cleanup.add(s, tombstone(s.ttl))
+	s.token = rand.Text()
+	s.queued, s.uncertain = false, false
+}
