@@ -16,6 +16,10 @@
 //
 // cut stands in the place of end where the context has ended before the work,
 // at that many ns since 1970; such a handler answers nothing.
+//
+//	GET /cpu
+//
+// answers the CPU time that the process has used, as in "1.25s".
 package main
 
 import (
@@ -25,6 +29,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,15 +51,25 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	guard := httplock.New(locks, keyfuncs.PathValue("key"), middleware.WithTTL(*ttl), middleware.WithWait(time.Minute), middleware.WithObserver(released))
+	guard := httplock.New(locks, keyfuncs.PathValue("key"), middleware.WithTTL(*ttl), middleware.WithWait(2*time.Minute), middleware.WithObserver(released))
 	mux := http.NewServeMux()
 	mux.Handle("POST /{key}", guard(pod{rdb}))
+	mux.HandleFunc("GET /cpu", cpu)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("listening %s\n", listener.Addr())
 	log.Fatal(http.Serve(listener, mux))
+}
+
+func cpu(w http.ResponseWriter, _ *http.Request) {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = fmt.Fprint(w, time.Duration(used.Utime.Nano()+used.Stime.Nano()))
 }
 
 // released prints what became of a lease that was given back.

@@ -197,7 +197,7 @@ func (s *lease) giveUp() {
 // cleaned up.
 func (s *lease) leaveBehind() {
 	s.locker.inbox.forget(s)
-	if s.queued || s.uncertain {
+	if s.placed || s.uncertain {
 		s.locker.cleanup.add(s, s.tombstoneFor())
 	}
 }

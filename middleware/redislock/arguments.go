@@ -2,17 +2,12 @@ package redislock
 
 import "time"
 
-// question returns what acquire.lua takes.
-func (s *lease) question() []any {
-	l := s.locker
-	mode := "try"
-	if !s.try {
-		mode = l.inbox.admit(s)
-	}
+// question returns what acquire.lua takes. mode is how the caller waits.
+func (s *lease) question(mode string) []any {
 	return []any{
 		s.names.lock, s.names.fence, s.names.tombstones, s.names.queue, s.names.entries,
 		s.token, millis(s.ttl), mode, s.inbox, millis(s.placeFor()), s.maxQueue, s.waited(),
-		millis(l.restarts.guard()),
+		millis(s.locker.restarts.guard()),
 	}
 }
 
@@ -20,7 +15,7 @@ func (s *lease) question() []any {
 // has gone: it has given up its token.
 func (s *lease) farewell(next *lease) []any {
 	args := leaveArgs(s.names, s.token, s.tombstoneFor())
-	if next != nil && next.succession.Load() != left {
+	if next != nil && next.succession.Load() != departed {
 		args = append(args, next.token, millis(next.ttl), next.inbox, millis(next.placeFor()), next.waited())
 	}
 	return args

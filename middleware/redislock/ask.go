@@ -22,7 +22,7 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 		switch {
 		case c.outcome == notOurs:
 			if a.inQueue() {
-				s.queued, s.maxQueue = true, 0 // who was let in stays in
+				s.placed, s.maxQueue = true, 0 // who was let in stays in
 			}
 			return a, nil
 		case c.outcome != done:
@@ -48,5 +48,5 @@ func (s *lease) startOver() {
 	s.locker.inbox.forget(s)
 	s.locker.cleanup.add(s, tombstone(s.ttl))
 	s.token = rand.Text()
-	s.queued, s.uncertain = false, false
+	s.placed, s.uncertain = false, false
 }

@@ -102,7 +102,11 @@ func (c *call) acquire(ctx context.Context) result {
 		return result{acquire, unsent, err}
 	}
 	c.restarts = l.restarts.count.Load()
-	reply, err := l.scripts.acquire.run(ctx, l.askClient, s.question()...)
+	mode := "try"
+	if !s.try {
+		mode = l.inbox.admit(s)
+	}
+	reply, err := l.scripts.acquire.run(ctx, l.askClient, s.question(mode)...)
 	if err != nil {
 		return failed(acquire, err)
 	}

@@ -16,10 +16,11 @@ const keepTrying = 10 * time.Second
 // beyond it costs the key's next holder a wait until the TTL has passed.
 const maxCleanups = 10_000
 
-// cleanup gives up tokens whose state is not known: an acquire without a reply,
-// a release without one. It goes on until Redis acknowledges, or until nothing
-// of the token can be left. One goroutine does it, while there is something to
-// do.
+// cleanup gives up tokens whose state is not known, or that wait in Redis and
+// are not to: an acquire without a reply, a release without one, a caller that
+// has gone. It goes on until Redis acknowledges, or until nothing of the token
+// can be left. One goroutine does it, while there is something to do, many in
+// one trip: until then a token of a caller that has gone can be granted.
 type cleanup struct {
 	locker *Locker
 
@@ -53,58 +54,65 @@ func (c *cleanup) add(s *lease, tombstone time.Duration) {
 }
 
 func (c *cleanup) run() {
-	failed, pauses := 0, backoff{next: firstRetry}
+	pauses := backoff{next: firstRetry}
 	for {
-		next, ok := c.first()
-		if !ok {
+		batch := c.take()
+		if len(batch) == 0 {
 			return
 		}
-		err := c.leave(next)
-		if err == nil || time.Now().After(next.until) {
-			failed, pauses = 0, backoff{next: firstRetry}
-			continue
-		}
-		failed++
-		if n := c.putBack(next); failure(err) == refused && failed < n {
-			continue // one key that is refused does not hold up the others
-		}
-		failed = 0
-		if c.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
+		failed := c.leave(batch)
+		c.putBack(failed)
+		if len(failed) < len(batch) {
+			pauses = backoff{next: firstRetry} // one key that is refused does not hold up the others
+		} else if c.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
 			return // closed
 		}
 	}
 }
 
-// first takes out what to do next, false where that is nothing or the time
-// after close is up.
-func (c *cleanup) first() (givenUp, bool) {
+// take takes out what to do next, nothing where the time after close is up.
+func (c *cleanup) take() []givenUp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	timeUp := !c.closed.IsZero() && time.Since(c.closed) > opTimeout
 	if len(c.pending) == 0 || timeUp {
 		c.pending, c.running = nil, false
-		return givenUp{}, false
+		return nil
 	}
-	next := c.pending[0]
-	c.pending[0] = givenUp{}
-	c.pending = c.pending[1:]
-	return next, true
+	n := min(len(c.pending), maxBatch)
+	batch := c.pending[:n:n]
+	c.pending = c.pending[n:]
+	return batch
 }
 
-// putBack puts g behind the others and returns how many there are.
-func (c *cleanup) putBack(g givenUp) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pending = append(c.pending, g)
-	return len(c.pending)
-}
-
-func (c *cleanup) leave(next givenUp) error {
+// leave sends one trip and returns what is to be tried again.
+func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
+	l := c.locker
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	_, err := c.locker.scripts.leave.run(ctx, c.locker.holdClient, leaveArgs(next.names, next.token, next.tombstone)...)
-	c.locker.health.report(ctx, result{release, outcomeOf(err), err})
-	return err
+	args := make([][]any, len(batch))
+	for i, g := range batch {
+		args[i] = leaveArgs(g.names, g.token, g.tombstone)
+	}
+	var worst result
+	for i, reply := range l.scripts.leave.runAll(ctx, l.holdClient, args) {
+		r := result{release, outcomeOf(reply.Err()), reply.Err()}
+		if r.err != nil && time.Now().Before(batch[i].until) {
+			again = append(again, batch[i])
+		}
+		if i == 0 || r.err != nil {
+			worst = r
+		}
+	}
+	l.health.report(ctx, worst)
+	return again
+}
+
+// putBack puts what has failed behind the rest.
+func (c *cleanup) putBack(failed []givenUp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = append(c.pending, failed...)
 }
 
 // close starts nothing after opTimeout, and nothing once Redis does not reply.

@@ -12,7 +12,7 @@ import (
 // is tuned for is not what a lock needs: it may wait for seconds, it repeats
 // commands whose fate is unknown, and its connections are shared with traffic
 // that can starve a renewal. ended is called when a connection has been closed,
-// admit before one is used.
+// admit, which may be nil, before one is used.
 func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *redis.Client {
 	o := *client.Options()
 	o.MaxRetries = -1
@@ -24,7 +24,7 @@ func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *r
 	o.PoolTimeout = opTimeout
 	o.MinIdleConns = 0
 	o.PoolSize, o.MaxActiveConns = poolSize, poolSize
-	o.PipelinePoolSize = maxExtending
+	o.PipelinePoolSize = maxExtending + 1 // for clean-up
 	if o.CredentialsProviderContext != nil || o.CredentialsProvider != nil {
 		o.CredentialsProviderContext = credentialsBounded(o.CredentialsProviderContext, o.CredentialsProvider)
 	}
@@ -43,10 +43,13 @@ func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *r
 // A connHook is what redis.Options.OnConnect is.
 type connHook = func(context.Context, *redis.Conn) error
 
-// both runs two hooks, of which the first may be nil.
+// both runs two hooks, each of which may be nil.
 func both(first, second connHook) connHook {
-	if first == nil {
+	switch {
+	case first == nil:
 		return second
+	case second == nil:
+		return first
 	}
 	return func(ctx context.Context, conn *redis.Conn) error {
 		if err := first(ctx, conn); err != nil {

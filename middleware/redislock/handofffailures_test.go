@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,6 +123,34 @@ func TestCancelledAsItIsEntered(t *testing.T) {
 		leave(nil)
 	}
 	requireGone(t, server, "key")
+}
+
+// Those who leave at once are gone at once, also over a slow line: as long as
+// Redis knows them it may give them a lock that they do not want.
+func TestManyLeaveAtOnce(t *testing.T) {
+	const n = 500
+	server := redistest.Start(t)
+	line := redistest.NewProxy(t, server.Addr())
+	holder, waiter := open(t, server.Client()), open(t, dial(t, line.Addr()))
+	ctx, leave := context.WithCancelCause(t.Context())
+	defer leave(nil)
+	gone := errors.New("gone")
+	var all sync.WaitGroup
+	for i := range n {
+		key := fmt.Sprint("key", i)
+		lease := acquire(t, holder, key, lock.Options{TTL: longTTL})
+		defer func() { require.NoError(t, lease.Release(t.Context())) }()
+		all.Go(func() {
+			_, err := waiter.Acquire(ctx, key, lock.Options{TTL: longTTL, Wait: time.Minute})
+			assert.ErrorIs(t, err, gone)
+		})
+	}
+	require.Eventually(t, func() bool { return len(server.Keys("*:queue")) == n }, patience, time.Millisecond)
+	line.Delay(30 * time.Millisecond)
+	leave(gone)
+	all.Wait()
+	// One after the other takes n times 60 ms.
+	require.Eventually(t, func() bool { return len(server.Keys("*:queue")) == 0 }, soon, time.Millisecond)
 }
 
 // L16: however the release and the subscription of the waiter meet, it hears of

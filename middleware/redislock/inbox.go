@@ -34,7 +34,7 @@ type inbox struct {
 	callers  map[string]*lease // by token
 	status   inboxStatus
 	changed  chan struct{} // closed with every change of status
-	sub      *redis.PubSub // while it is open
+	sub      *redis.PubSub // the newest
 	closed   bool
 	finished sync.WaitGroup
 }
@@ -114,7 +114,7 @@ func (i *inbox) run() {
 	for {
 		began := time.Now()
 		err := i.receive()
-		i.set(inboxDown, nil)
+		i.set(inboxDown)
 		pause := refusedPause
 		if !is[redis.Error](err) {
 			if time.Since(began) > lastPoll {
@@ -137,7 +137,7 @@ func (i *inbox) receive() error {
 	}
 	sub := i.locker.askClient.Subscribe(ctx)
 	defer func() { _ = sub.Close() }()
-	if !i.set(inboxOpening, sub) {
+	if !i.attach(sub) {
 		return errClosed
 	}
 	if err := sub.Subscribe(ctx, i.channel); err != nil {
@@ -162,29 +162,30 @@ func (i *inbox) receive() error {
 		}
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if !i.set(inboxUp, sub) {
-				return errClosed
-			}
+			i.set(inboxUp)
 		case *redis.Message:
 			i.deliver(m.Payload)
 		}
 	}
 }
 
-// set notes how the inbox stands, and on what connection. false: it is closed.
-func (i *inbox) set(status inboxStatus, sub *redis.PubSub) bool {
+// attach notes the connection that close is to end. false: it has come too late.
+func (i *inbox) attach(sub *redis.PubSub) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.sub = sub
-	if status == inboxOpening && i.status == inboxDown {
-		return !i.closed // those who wait go on asking
-	}
+	return !i.closed
+}
+
+// set notes how the inbox stands.
+func (i *inbox) set(status inboxStatus) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.status != status {
 		i.status = status
 		close(i.changed)
 		i.changed = make(chan struct{})
 	}
-	return !i.closed
 }
 
 // deliver hands a message of grant.lua, "token fence", to the caller that it is

@@ -29,7 +29,7 @@ type lease struct {
 
 	mutex     *redsync.Mutex
 	turn      *turn.Turn[*lease]
-	queued    bool // it has a place in Redis' queue
+	placed    bool // it has a place in Redis' queue
 	uncertain bool // an acquire of this token has no reply, and may still arrive
 
 	inbox   string          // where it hears of a grant; "": it asks
@@ -119,7 +119,7 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	given, _ := s.mutex.UnlockContext(judged(&c.result))
 	if c.next != nil {
 		c.next.offered = c.answer
-		c.next.queued = true
+		c.next.placed = true
 		c.next.uncertain = c.uncertain || c.answer.code == 0
 	}
 	switch {

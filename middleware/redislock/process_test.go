@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"strconv"
@@ -44,6 +45,19 @@ func (p *pod) post(ctx context.Context, key string, work time.Duration) <-chan a
 	answers := make(chan answer, 1)
 	go func() { answers <- post(ctx, fmt.Sprintf("%s/%s?work=%s", p.url, key, work)) }()
 	return answers
+}
+
+// cpu returns the CPU time that the pod has used.
+func (p *pod) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	resp, err := http.Get(p.url + "/cpu")
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	used, err := time.ParseDuration(string(body))
+	require.NoError(t, err)
+	return used
 }
 
 // fields reads a line such as "start fence=12 store=accepted".

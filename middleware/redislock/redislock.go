@@ -26,7 +26,7 @@ type Locker struct {
 	// have connections to renew and release with.
 	askClient, holdClient *redis.Client
 	askSlots              slots // of askClient's pool
-	releaseSlots          slots // of holdClient's pool, less the one that is for clean-up
+	releaseSlots          slots // of holdClient's pool
 
 	scripts  scripts
 	redsync  *redsync.Redsync
@@ -87,7 +87,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l.restarts = &restarts{created: time.Now(), noticed: l.renewals.hurry}
 	ended := func() { l.restarts.ended.Add(1) }
 	l.askClient = derive(single, size, ended, l.restarts.admit)
-	l.holdClient = derive(single, size+1, ended, func(context.Context, *redis.Conn) error { return nil })
+	l.holdClient = derive(single, size, ended, nil)
 	l.restarts.client = l.askClient
 	l.inbox = newInbox(l, c.prefix+"inbox:"+rand.Text())
 	l.cleanup = &cleanup{locker: l}

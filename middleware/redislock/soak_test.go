@@ -4,6 +4,7 @@ package redislock_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,31 @@ func TestMillionOneOffKeys(t *testing.T) {
 		return err == nil && n == 0
 	}, expired, 100*time.Millisecond)
 	t.Logf("%d keys gone in %v", keys, time.Since(start))
+}
+
+// Two hundred callers that wait for other processes cost next to nothing, at the
+// default TTL.
+func TestTwoHundredIdleWaiters(t *testing.T) {
+	const n, idle = 200, time.Minute
+	server := redistest.Start(t)
+	holder, waiter := open(t, server.Client()), startPod(t, server, lock.DefaultTTL)
+	var leases []lock.Lease
+	var answers []<-chan answer
+	for i := range n {
+		key := fmt.Sprint("key", i)
+		leases = append(leases, acquire(t, holder, key, lock.Options{}))
+		answers = append(answers, waiter.post(t.Context(), key, 0))
+	}
+	require.Eventually(t, func() bool { return len(server.Keys("*:queue")) == n }, patience, 10*time.Millisecond)
+	before := waiter.cpu(t)
+	pause(idle)
+	used := waiter.cpu(t) - before
+	t.Logf("%.2f %% of a core", 100*used.Seconds()/idle.Seconds())
+	require.Less(t, used, idle*2/100)
+	for i := range n {
+		require.NoError(t, leases[i].Release(t.Context()))
+		require.Equal(t, http.StatusOK, (<-answers[i]).status)
+	}
 }
 
 // renamed returns a recorded command for another key.

@@ -9,7 +9,7 @@ package redislock
 const (
 	waitingBehind int32 = iota
 	entered
-	left
+	departed
 )
 
 // successor returns the caller behind s, which may from now on be known to Redis,
@@ -30,7 +30,7 @@ func (s *lease) successor() *lease {
 
 // retract is for a caller that leaves before its turn.
 func (s *lease) retract() {
-	if s.succession.Swap(left) == entered {
+	if s.succession.Swap(departed) == entered {
 		s.locker.inbox.forget(s)
 		s.locker.cleanup.add(s, tombstone(s.ttl))
 	}
