@@ -6,6 +6,10 @@ type Config struct {
 	Drift  Ticks       // for which a lock can outlive its TTL, by a pod's clock
 	Faults Faults      // at most so many of each
 
+	// Passes is how often a lease can go on to who is next in line, without Redis;
+	// at most 1.
+	Passes uint8
+
 	// Unsubscribed has pods open their inboxes only once they wait. Otherwise
 	// they are open from the start.
 	Unsubscribed bool

@@ -31,6 +31,18 @@ func (w *world) release(pod int) {
 	w.sendLeave(pod)
 }
 
+// passOn gives a holder's lease to who is next in line: with its token, what is
+// left of its bound, and the next fence of its block.
+func (w *world) passOn(pod int) {
+	p := &w.Pods[pod]
+	take(p.Line[:], 0)
+	p.Passed++
+	if !w.keeps(BoundGoesOn) {
+		p.Bound = w.bound(pod)
+	}
+	w.checkStart(w.Newest + 1)
+}
+
 // mayRetry reports whether a leave without an answer is sent again: once, and as
 // long as whom it names is there. Redis may have forgotten that he has gone.
 func (w *world) mayRetry(pod int) bool {

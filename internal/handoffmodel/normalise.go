@@ -59,6 +59,9 @@ func (w *world) stale(g Grant) bool {
 func (w *world) renumber() {
 	var fences, tickets uint64 // the numbers in use
 	w.fences(func(f *Fence) { fences |= 1 << *f })
+	if w.Redis.Owner != 0 {
+		fences |= 1 << w.first()
+	}
 	w.fences(func(f *Fence) { *f = Fence(rank(fences, uint8(*f))) })
 	w.tickets(func(t *Ticket) { tickets |= 1 << *t })
 	w.tickets(func(t *Ticket) { *t = Ticket(rank(tickets, uint8(*t))) })

@@ -20,7 +20,7 @@ func (w *world) acquire(t Token, inbox bool) Answer {
 	}
 	if r.Owner == t {
 		w.dequeue(t)
-		return Answer{Token: t, Reply: Owned, Fence: r.Fence}
+		return Answer{Token: t, Reply: Owned, Fence: w.first()}
 	}
 	if !inbox && !w.keeps(PlaceBeforeInbox) {
 		w.dequeue(t)
@@ -34,7 +34,7 @@ func (w *world) own(t Token) Answer {
 	if w.keeps(OwnedRearms) { // rule 6
 		r.Age, r.TTL = 0, w.ttl(t)
 	}
-	return Answer{Token: t, Reply: Owned, Fence: r.Fence}
+	return Answer{Token: t, Reply: Owned, Fence: w.first()}
 }
 
 // notYet is the answer to a token that is queued. It says how high fences are:
@@ -71,7 +71,7 @@ func (w *world) leaveTo(t, next Token, inbox bool) Answer {
 	w.remove(t)
 	if r.Owner == next && w.keeps(SecondFindsNext) {
 		if !w.keeps(SecondRearms) {
-			return Answer{Token: next, Reply: Owned, Fence: r.Fence}
+			return Answer{Token: next, Reply: Owned, Fence: w.first()}
 		}
 		return w.own(next)
 	}
@@ -90,7 +90,7 @@ func (w *world) leaveTo(t, next Token, inbox bool) Answer {
 			w.grant(next)
 		}
 		if r.Owner == next {
-			return Answer{Token: next, Reply: Owned, Fence: r.Fence}
+			return Answer{Token: next, Reply: Owned, Fence: w.first()}
 		}
 	}
 	return w.notYet(next, inbox)
@@ -205,7 +205,7 @@ func (w *world) grant(asker Token) {
 			return
 		case w.inbox(e.Token) != Closed || !w.keeps(SkipUncounted):
 			w.give(e.Token)
-			w.publish(Grant{Token: e.Token, Fence: r.Fence})
+			w.publish(Grant{Token: e.Token, Fence: w.first()})
 			return
 		case !w.keeps(CountFirst) && w.Pods[e.Token.pod()].Phase != Crashed:
 			// Heard elsewhere, and counted by nobody.
@@ -227,17 +227,20 @@ func (w *world) guarded(asker Token) bool {
 	return left > 0
 }
 
-// give makes a token the owner, with a fence of its own.
+// give makes a token the owner, with fences of its own.
 func (w *world) give(t Token) {
 	w.checkOrder(t)
 	r := &w.Redis
-	r.Fence = w.nextFence()
+	r.Fence = w.nextFence() + w.block() - 1
 	r.SameTick = !w.keeps(FenceByCounter)
 	r.Owner, r.Age, r.TTL = t, 0, w.ttl(t) // rule 6
 	if w.freed != 0 && !w.keeps(TTLOfWaiter) {
 		r.TTL = w.freed
 	}
 }
+
+// first returns the first fence of the owner's block.
+func (w *world) first() Fence { return w.Redis.Fence + 1 - w.block() }
 
 // publish sends a grant. It arrives late, or never.
 func (w *world) publish(g Grant) {

@@ -113,6 +113,12 @@ const (
 	// Rule 12. With a tombstone. Instead: without.
 	NextLeavesForGood
 
+	// Rule 12. A lease that is passed on is counted on as before. Instead: for its
+	// TTL, from then on.
+	BoundGoesOn
+	// Rule 12. Fences come in blocks. Instead: one by one.
+	FencesInBlocks
+
 	// Rule 13. The place in the queue goes by age. Instead: by when the command
 	// arrives.
 	TicketByAge

@@ -37,7 +37,7 @@ type Redis struct {
 	Age   Ticks // since the lock's TTL was armed
 	TTL   Ticks // as it was armed then
 
-	Fence Fence // given out last; the owner's, while there is one
+	Fence Fence // the last one of the block that was given out last
 	Queue [maxQueue]Entry
 	Dead  Tokens // the tombstones
 
@@ -72,7 +72,8 @@ type Pod struct {
 	AskNow     bool   // it is to ask again as soon as its inbox is open
 
 	// While it holds.
-	Bound Ticks // for which it can count on its lease
+	Bound  Ticks // for which it can count on its lease
+	Passed uint8 // how often that went on to who was next in line
 
 	// While it releases; AskNow is for whom it names.
 	Next    uint8 // the turn that its leave names

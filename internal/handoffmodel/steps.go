@@ -30,6 +30,7 @@ const (
 
 	// What can happen, but is not to be counted on.
 	Join       // somebody comes, and waits in line
+	Pass       // a holder gives its lease to who is next in line
 	Retry      // a leave has had no answer, and is sent again
 	Early      // a waiter asks again without need
 	Renew      // a holder extends its lease
@@ -70,6 +71,9 @@ func (w *world) steps(report func(Step, *world)) {
 			w.waitingSteps(pod, act)
 		case Holding:
 			act(Release, func(n *world) { n.release(pod) })
+			if p.Passed < w.cfg.Passes && p.Line[0].Turn != 0 {
+				act(Pass, func(n *world) { n.passOn(pod) })
+			}
 			if p.Bound < w.bound(pod) && !w.asking(pod) {
 				act(Renew, func(n *world) { n.askExtend(pod) })
 			}

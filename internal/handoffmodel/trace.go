@@ -87,6 +87,8 @@ func (s Step) String() string {
 		text = fmt.Sprintf("%s leaves the rest to a leave that names nobody", t)
 	case Join:
 		text = fmt.Sprintf("%s comes and waits in line", t)
+	case Pass:
+		text = fmt.Sprintf("the lease of %s goes on to who is next in line", t)
 	case Retry:
 		text = fmt.Sprintf("%s leaves again", t)
 	case Reopen:

@@ -72,7 +72,7 @@ func (w *world) nextTicket() Ticket {
 func (w *world) nextFence() Fence {
 	r := &w.Redis
 	switch {
-	case !w.keeps(FenceByClock):
+	case !w.keeps(FenceByClock), !w.keeps(FencesInBlocks):
 		return r.Fence + 1
 	case !w.keeps(FenceByCounter) && r.SameTick:
 		return r.Fence // the clock has not moved on
@@ -80,6 +80,15 @@ func (w *world) nextFence() Fence {
 	last := Fence(0)
 	w.fences(func(f *Fence) { last = max(last, *f) })
 	return last + 1
+}
+
+// block returns how many fences a lease is given: one for each holder that it
+// can have.
+func (w *world) block() Fence {
+	if !w.keeps(FencesInBlocks) {
+		return 1
+	}
+	return 1 + Fence(w.cfg.Passes)
 }
 
 // tick lets time pass.

@@ -59,6 +59,9 @@ func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
 	a := s.offered
 	if a.code == granted && time.Until(a.until) < s.ttl/3 {
 		a = answer{} // it finds its own lock, and arms the TTL again
+		if s.tenure.passes > 0 {
+			s.startOver() // with the fence of who had it first
+		}
 	}
 	var pauses backoff
 	for {
@@ -235,7 +238,10 @@ func (l *Locker) hold(ctx context.Context, s *lease, a answer) (lock.Lease, erro
 	if s.mutex == nil { // granted without a question
 		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
 	}
-	s.fence, s.until, s.due = a.fence, a.until, a.due
+	if s.tenure.passes == 0 {
+		s.tenure.began = time.Now()
+	}
+	s.fence, s.since, s.until, s.due = a.fence, a.sent, a.until, a.due
 	s.ctx, s.cancel = context.WithCancelCause(lock.NewContext(ctx, s))
 	s.won = true
 	s.announce(nil)

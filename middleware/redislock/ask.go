@@ -48,5 +48,5 @@ func (s *lease) startOver() {
 	s.locker.inbox.forget(s)
 	s.locker.cleanup.add(s, tombstone(s.ttl))
 	s.token = rand.Text()
-	s.placed, s.uncertain = false, false
+	s.placed, s.uncertain, s.tenure = false, false, tenure{}
 }

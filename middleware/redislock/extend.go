@@ -13,7 +13,7 @@ func (l *Locker) extendAll(batch []*lease) {
 	defer cancel()
 	args := make([][]any, len(batch))
 	for i, s := range batch {
-		args[i] = []any{s.names.lock, s.names.fence, s.names.interrupt, s.token, millis(s.ttl), millis(keepFence(s.ttl))}
+		args[i] = []any{s.names.lock, s.names.fence, s.names.interrupt, s.token, millis(s.ttl), millis(keepFence(s.ttl)), time.Since(s.since).Microseconds()}
 	}
 	replies := l.scripts.extend.runAll(ctx, l.holdClient, args)
 	var worst result

@@ -2,10 +2,12 @@
 --
 -- KEYS[1] lock       string: the holder's token; it expires with the lease
 -- KEYS[2] fence      string: the highest fence given out
--- KEYS[3] interrupt  string: the token of a holder that is asked to stop
+-- KEYS[3] interrupt  string: see interrupt.lua
 -- ARGV[1] token
 -- ARGV[2] TTL of the lease in ms
 -- ARGV[3] how long to keep the fence in ms
+-- ARGV[4] µs since when the holder has had the lock: whoever of its process had
+--         it before, with the same token, may be the one that was to stop
 --
 -- Replies 1   extended
 --         2   extended, and the holder is asked to stop
@@ -21,7 +23,12 @@ if owner ~= ARGV[1] then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
-if redis.call('GET', KEYS[3]) == ARGV[1] then
-  return 2
+local mark = redis.call('GET', KEYS[3])
+if mark then
+  local token, asked = string.match(mark, '^(%S+) (%d+)$')
+  local t = redis.call('TIME')
+  if token == ARGV[1] and tonumber(asked) >= t[1] * 1000000 + t[2] - ARGV[4] then
+    return 2
+  end
 end
 return 1

@@ -17,25 +17,26 @@
 -- that, and a message that can't be sent is no error.
 
 local minute = 60000
+local block = 64 -- fences for each lease: a process passes one on at most 63 times
 
 local function now()
   local t = redis.call('TIME')
   return t[1] * 1000000 + t[2]
 end
 
--- raise gives out the next fence. Server time makes it rise where the counter
+-- raise gives out the next block of fences, and replies the first. Server time makes it rise where the counter
 -- was lost: it has expired, or the server came back without its data. %.0f,
 -- since a Lua number turned into a string any other way loses its last digits.
 local function raise(us, ttl)
-  local fence = us
+  local last = us + block - 1
   local life = ttl + minute
-  local before = redis.call('SET', KEYS[2], string.format('%.0f', us), 'PX', life, 'GET')
+  local before = redis.call('SET', KEYS[2], string.format('%.0f', last), 'PX', life, 'GET')
   before = tonumber(before or '') or 0
   if before >= us then
-    fence = before + 1
-    redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', life)
+    last = before + block
+    redis.call('SET', KEYS[2], string.format('%.0f', last), 'PX', life)
   end
-  return fence
+  return last - block + 1
 end
 
 -- highest is what a later grant must exceed to be one. The server may have come
@@ -51,7 +52,7 @@ local function hold(token, ttl, us)
   return fence
 end
 
--- again arms the TTL of who has the lock anew, and replies its fence. That outlives
+-- again arms the TTL of who has the lock anew, and replies its first fence. That outlives
 -- the lock unless somebody deletes it: then the lock is nobody's.
 local function again(ttl)
   local fence = tonumber(redis.call('GET', KEYS[2]) or '')
@@ -59,7 +60,7 @@ local function again(ttl)
     redis.call('PEXPIRE', KEYS[1], ttl)
     redis.call('PEXPIRE', KEYS[2], ttl + minute)
   end
-  return fence
+  return fence and fence - block + 1
 end
 
 local function given_up(token, us)

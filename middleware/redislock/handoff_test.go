@@ -105,7 +105,7 @@ func TestNobodyWaitsNothingIsPublished(t *testing.T) {
 // In one process the lock goes on to the next caller with the release itself.
 func TestHandoffInsideAProcess(t *testing.T) {
 	server := redistest.Start(t)
-	l := open(t, server.Client())
+	l := open(t, server.Client(), redislock.WithHandoff(1))
 	const n = 50
 	lease := acquire(t, l, "key", lock.Options{TTL: longTTL})
 	var turns []<-chan grant
@@ -133,19 +133,28 @@ func enqueueLocally(t *testing.T, l *redislock.Locker, n int) <-chan grant {
 		lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: time.Minute, MaxQueue: 1000})
 		grants <- grant{lease, err, time.Now()}
 	}()
+	awaitAhead(t, l, n+2)
+	return grants
+}
+
+// awaitAhead waits until n callers of l hold "key" or wait for it.
+func awaitAhead(t *testing.T, l *redislock.Locker, n int) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		_, err := l.Acquire(t.Context(), "key", lock.Options{})
 		busy, ok := errors.AsType[*lock.BusyError](err)
-		return ok && busy.Ahead == n+2
+		return ok && busy.Ahead == n
 	}, patience, time.Millisecond)
-	return grants
 }
 
 // The order of arrival holds across processes, whoever of them has the lock and
 // whichever of them hear of each other.
 func TestOrderOfArrivalAcrossProcesses(t *testing.T) {
 	server := redistest.Start(t)
-	lockers := []*redislock.Locker{open(t, server.Client()), open(t, server.Client()), open(t, server.Client())}
+	var lockers []*redislock.Locker
+	for range 3 {
+		lockers = append(lockers, open(t, server.Client(), redislock.WithHandoff(1)))
+	}
 	first := acquire(t, lockers[0], "key", lock.Options{TTL: longTTL})
 	const n = 300
 	var mu sync.Mutex

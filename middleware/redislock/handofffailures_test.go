@@ -15,6 +15,7 @@ import (
 
 	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
 )
 
 // A grant whose message is swallowed is found by the question that is due at a
@@ -96,7 +97,7 @@ func TestCancelledAsItIsGranted(t *testing.T) {
 func TestCancelledAsItIsEntered(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	l := open(t, dial(t, proxy.Addr()))
+	l := open(t, dial(t, proxy.Addr()), redislock.WithHandoff(1))
 	gone := errors.New("gone")
 	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
 	proxy.Delay(5 * time.Millisecond)
@@ -108,11 +109,7 @@ func TestCancelledAsItIsEntered(t *testing.T) {
 			lease, err := l.Acquire(ctx, "key", lock.Options{TTL: longTTL, Wait: time.Minute})
 			answers <- grant{lease: lease, err: err}
 		}()
-		require.Eventually(t, func() bool {
-			_, err := l.Acquire(t.Context(), "key", lock.Options{})
-			busy, ok := errors.AsType[*lock.BusyError](err)
-			return ok && busy.Ahead == 2
-		}, patience, time.Millisecond)
+		awaitAhead(t, l, 2)
 		time.AfterFunc(time.Duration(i)*500*time.Microsecond, func() { leave(gone) })
 		require.NoError(t, lease.Release(t.Context()))
 		if g := <-answers; g.err == nil {

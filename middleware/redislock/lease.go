@@ -40,6 +40,7 @@ type lease struct {
 	// left what Redis said: see succession.
 	succession atomic.Int32
 	offered    answer
+	tenure     tenure // that it is the newest holder of
 
 	// announced is closed when Redis has replied for the first time, or has
 	// failed to. Tries that find this caller ahead wait for it. What it
@@ -51,6 +52,7 @@ type lease struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	fence  uint64
+	since  time.Time // it has not been the holder for longer
 
 	renewal // guarded by its scheduler
 
@@ -94,6 +96,9 @@ func (s *lease) giveBack(ctx context.Context) error {
 		// The last extension may have arrived all the same.
 		s.locker.cleanup.add(s, tombstone(s.ttl))
 		return lost
+	}
+	if s.passOn(until) {
+		return nil
 	}
 	err := s.unlock(ctx, until)
 	if errors.Is(err, lock.ErrUnavailable) {

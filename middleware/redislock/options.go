@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
@@ -15,6 +16,7 @@ type Option func(*config) error
 type config struct {
 	prefix  string
 	observe lock.Observer
+	handoff int
 }
 
 // WithPrefix sets what the names of all keys in Redis begin with; the default
@@ -32,6 +34,21 @@ func WithPrefix(prefix string) Option {
 			}
 		}
 		c.prefix = prefix
+		return nil
+	}
+}
+
+// WithHandoff sets how many callers of one process, at most, hold a key one after
+// the other before the lock is given back and goes to whoever has waited longest
+// in any process: 1 to 64, by default 16. What is passed on inside a process
+// costs Redis nothing, and ends after 25 ms in any case. 1 keeps the order of
+// arrival across processes.
+func WithHandoff(callers int) Option {
+	return func(c *config) error {
+		if callers < 1 || callers > maxHandoff {
+			return fmt.Errorf("redislock: WithHandoff: %d callers: must be 1 to %d", callers, maxHandoff)
+		}
+		c.handoff = callers
 		return nil
 	}
 }

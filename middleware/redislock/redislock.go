@@ -55,7 +55,7 @@ var _ lock.Locker = (*Locker)(nil)
 // client is a *redis.Client to a single server. Cluster and Ring clients are an
 // error, and so is a bad option; all problems are reported at once.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
-	c := config{prefix: defaultPrefix, observe: lock.LogTo(nil)}
+	c := config{prefix: defaultPrefix, observe: lock.LogTo(nil), handoff: defaultHandoff}
 	var errs []error
 	single, ok := client.(*redis.Client)
 	switch {

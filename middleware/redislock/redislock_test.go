@@ -20,14 +20,15 @@ import (
 )
 
 func TestNewReportsEveryProblem(t *testing.T) {
-	_, err := redislock.New(nil, redislock.WithPrefix(""), nil, redislock.WithObserver(nil))
+	_, err := redislock.New(nil, redislock.WithPrefix(""), nil, redislock.WithObserver(nil), redislock.WithHandoff(0))
 	require.Error(t, err)
-	for _, problem := range []string{"client of type <nil>", "empty prefix", "option 2 of 3 is nil", "nil observer"} {
+	for _, problem := range []string{"client of type <nil>", "empty prefix", "option 2 of 4 is nil", "nil observer", "0 callers"} {
 		assert.ErrorContains(t, err, problem)
 	}
-	_, err = redislock.New((*redis.Client)(nil), redislock.WithPrefix("a{b}"))
+	_, err = redislock.New((*redis.Client)(nil), redislock.WithPrefix("a{b}"), redislock.WithHandoff(65))
 	assert.ErrorContains(t, err, "client is nil")
 	assert.ErrorContains(t, err, "brace")
+	assert.ErrorContains(t, err, "65 callers")
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer cluster.Close()
 	_, err = redislock.New(cluster)

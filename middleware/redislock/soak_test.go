@@ -3,13 +3,19 @@
 package redislock_test
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/internal/redistest"
@@ -108,6 +114,66 @@ func TestTwoHundredIdleWaiters(t *testing.T) {
 		require.NoError(t, leases[i].Release(t.Context()))
 		require.Equal(t, http.StatusOK, (<-answers[i]).status)
 	}
+}
+
+// For a minute three pods contend for a key, and pass it on inside; every few
+// seconds one is killed while it holds it or just after, and comes back. In the
+// ledger of what they did each holder starts with a greater fence than all before,
+// and ends before the next one starts.
+func TestLedgerThroughKills(t *testing.T) {
+	const ttl, callers = 500 * time.Millisecond, 8
+	server := redistest.Start(t)
+	pods := []*pod{startPod(t, server, ttl), startPod(t, server, ttl), startPod(t, server, ttl)}
+	minute, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var served atomic.Int64
+	kills := 0
+	for minute.Err() == nil {
+		round, end := context.WithCancel(minute)
+		var all sync.WaitGroup
+		for _, p := range pods {
+			for range callers {
+				all.Go(func() {
+					for round.Err() == nil {
+						if a := <-p.post(round, "key", time.Millisecond); a.err == nil {
+							assert.Equal(t, http.StatusOK, a.status, a.body)
+							served.Add(1)
+						} else {
+							pause(10 * time.Millisecond) // it is dead, or the round is over
+						}
+					}
+				})
+			}
+		}
+		pause(2*time.Second + rand.N(time.Second))
+		victim := rand.IntN(len(pods))
+		pods[victim].Kill()
+		kills++
+		pause(ttl + time.Second) // the others go on
+		end()
+		all.Wait()
+		pods[victim].Restart()
+		pods[victim].listening()
+	}
+	ledger := server.Client().LRange(t.Context(), "ledger:key", 0, -1).Val()
+	require.Greater(t, len(ledger), 1000)
+	passed, newest, notes := 0, uint64(0), 0
+	for _, entry := range ledger {
+		fence, err := strconv.ParseUint(entry, 10, 64)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, fence, newest)
+		if fence == newest {
+			notes++
+			require.LessOrEqual(t, notes, 2, "one holder's start and end")
+			continue
+		}
+		if fence == newest+1 {
+			passed++
+		}
+		newest, notes = fence, 1
+	}
+	t.Logf("%d served, %d kills, %d passed on", served.Load(), kills, passed)
+	require.Greater(t, passed, len(ledger)/8)
 }
 
 // renamed returns a recorded command for another key.

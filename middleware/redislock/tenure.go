@@ -1,0 +1,40 @@
+package redislock
+
+import "time"
+
+// A tenure is the time for which one token holds a lock. While others of its
+// process wait, a holder that is done need not give the lock back: it passes the
+// token on to who is next, which costs nothing, and each of them has a fence of
+// its own, from the block that came with the lock. That goes on for a few
+// holders and a short while, or who waits in other processes would starve.
+type tenure struct {
+	began  time.Time // zero: it has not
+	passes int
+}
+
+// maxTenure is how old a tenure is at most when it is passed on.
+const maxTenure = 25 * time.Millisecond
+
+const (
+	defaultHandoff = 16
+	maxHandoff     = 64 // the block of fences in grant.lua
+)
+
+// passOn passes the lease, which is trusted until then, on to the next caller,
+// and says whether there is one that it fits. Should that caller leave at this
+// moment, it gives up the token: see succession.
+func (s *lease) passOn(until time.Time) bool {
+	l := s.locker
+	now := time.Now()
+	if s.tenure.passes+1 >= l.handoff || now.Sub(s.tenure.began) >= maxTenure || until.Sub(now) < s.ttl/3 || l.isClosed() {
+		return false
+	}
+	next, ok := l.turns.Next(s.key)
+	if !ok || next.ttl != s.ttl {
+		return false
+	}
+	next.token, next.uncertain, next.mutex, next.trip = s.token, s.uncertain, s.mutex, s.trip
+	next.tenure = tenure{s.tenure.began, s.tenure.passes + 1}
+	next.offered = answer{code: granted, fence: s.fence + 1, sent: now, until: until, due: s.due}
+	return next.succession.CompareAndSwap(waitingBehind, entered)
+}
