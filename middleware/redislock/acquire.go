@@ -41,6 +41,7 @@ func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lea
 	turn, err := l.turns.Enter(ctx, key, s, o.Wait, o.MaxQueue)
 	if err != nil {
 		s.retract()
+		s.announce(errLeft) // its turn may have come, for a moment
 		return nil, l.headsFailure(ctx, key, err)
 	}
 	s.turn = turn

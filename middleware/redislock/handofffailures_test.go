@@ -93,6 +93,51 @@ func TestCancelledAsItIsGranted(t *testing.T) {
 	}
 }
 
+// Who finds only that one ahead who leaves as its turn comes is told at once that
+// the key is free or not.
+func TestTryBehindOneThatLeavesAsItsTurnComes(t *testing.T) {
+	server := redistest.Start(t)
+	l := open(t, server.Client())
+	gone := errors.New("gone")
+	for range 30 {
+		lease := acquire(t, l, "key", lock.Options{TTL: longTTL, Wait: soon})
+		ctx, leave := context.WithCancelCause(t.Context())
+		leaver := make(chan grant, 1)
+		go func() {
+			lease, err := l.Acquire(ctx, "key", lock.Options{TTL: longTTL, Wait: time.Minute})
+			leaver <- grant{lease: lease, err: err}
+		}()
+		awaitAhead(t, l, 2)
+		ended := make(chan struct{})
+		var tries sync.WaitGroup
+		for range 8 {
+			tries.Go(func() {
+				for {
+					select {
+					case <-ended:
+						return
+					default:
+					}
+					lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: longTTL})
+					if err == nil {
+						assert.NoError(t, lease.Release(t.Context()))
+					} else {
+						assert.ErrorIs(t, err, lock.ErrBusy)
+					}
+				}
+			})
+		}
+		go leave(gone)
+		require.NoError(t, lease.Release(t.Context()))
+		if g := <-leaver; g.err == nil {
+			require.NoError(t, g.lease.Release(t.Context()))
+		}
+		close(ended)
+		tries.Wait()
+	}
+	requireGone(t, server, "key")
+}
+
 // The same inside a process, where the one who releases enters the next.
 func TestCancelledAsItIsEntered(t *testing.T) {
 	server := redistest.Start(t)

@@ -35,6 +35,6 @@ func (s *lease) passOn(until time.Time) bool {
 	}
 	next.token, next.uncertain, next.mutex, next.trip = s.token, s.uncertain, s.mutex, s.trip
 	next.tenure = tenure{s.tenure.began, s.tenure.passes + 1}
-	next.offered = answer{code: granted, fence: s.fence + 1, sent: now, until: until, due: s.due}
+	next.offered = answer{code: granted, fence: s.fence + 1, sent: now, until: until, due: until.Add(-s.ttl * 2 / 3)}
 	return next.succession.CompareAndSwap(waitingBehind, entered)
 }

@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,6 +153,51 @@ func TestInterruptAndPass(t *testing.T) {
 		require.NoError(t, next.Release(t.Context()))
 	}
 	require.Positive(t, passed)
+}
+
+// A lease that is in line to be renewed when it is passed on is renewed all the
+// same. Over a line on which a trip takes a fifth of the TTL they all are.
+func TestPassedOnWhileInLine(t *testing.T) {
+	const ttl = 600 * time.Millisecond
+	server := redistest.Start(t)
+	line := redistest.NewProxy(t, server.Addr())
+	l := open(t, dial(t, line.Addr()))
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	line.Delay(60 * time.Millisecond)
+	crowd := make(chan lock.Lease, 150)
+	for i := range cap(crowd) {
+		go func() {
+			lease, err := l.Acquire(t.Context(), fmt.Sprint("crowd", i), lock.Options{TTL: ttl, Wait: patience})
+			assert.NoError(t, err)
+			crowd <- lease
+		}()
+		pause(3 * time.Millisecond)
+	}
+	passed := 0
+	for range 4 {
+		lease := acquire(t, l, "key", lock.Options{TTL: ttl, Wait: patience})
+		turn := make(chan grant, 1)
+		go func() {
+			lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: ttl, Wait: patience})
+			turn <- grant{lease: lease, err: err}
+		}()
+		awaitAhead(t, l, 2)
+		require.NoError(t, lease.Release(t.Context()))
+		next := requireGranted(t, turn, patience)
+		if next.Fence() == lease.Fence()+1 {
+			passed++
+		}
+		select {
+		case <-next.Context().Done():
+			require.Fail(t, "lost", "%v", context.Cause(next.Context()))
+		case <-time.After(2 * ttl):
+		}
+		require.NoError(t, next.Release(t.Context()))
+	}
+	require.Positive(t, passed)
+	for range cap(crowd) {
+		require.NoError(t, (<-crowd).Release(t.Context()))
+	}
 }
 
 // However much one process passes on, who waits in another comes after those who
