@@ -227,6 +227,7 @@ func TestQueueFullAcrossProcesses(t *testing.T) {
 	require.Less(t, time.Since(start), time.Second)
 	busy, _ := errors.AsType[*lock.BusyError](err)
 	require.Equal(t, 4, busy.Ahead)
+	require.EqualValues(t, 3, server.Client().ZCard(t.Context(), "reqlock:{key}:queue").Val())
 	monitor := server.Monitor(t) // they ask again, and are not told that it is full
 	require.Eventually(t, func() bool {
 		n := 0
@@ -242,6 +243,28 @@ func TestQueueFullAcrossProcesses(t *testing.T) {
 		lease = requireGranted(t, turn, soon)
 	}
 	require.NoError(t, lease.Release(t.Context()))
+}
+
+// A place goes by when its caller came, however long later questions take.
+func TestPlaceStays(t *testing.T) {
+	server := redistest.Start(t)
+	line := redistest.NewProxy(t, server.Addr())
+	holder, waiter := open(t, server.Client()), open(t, dial(t, line.Addr()))
+	lease := acquire(t, holder, "key", lock.Options{TTL: longTTL})
+	turn := enqueue(t.Context(), t, server, waiter, 0, lock.Options{TTL: time.Second})
+	ticket := func() float64 {
+		queue := server.Client().ZRangeWithScores(t.Context(), "reqlock:{key}:queue", 0, -1).Val()
+		require.Len(t, queue, 1)
+		return queue[0].Score
+	}
+	before := ticket()
+	line.Delay(50 * time.Millisecond)
+	monitor := server.Monitor(t)
+	require.Eventually(t, func() bool { return len(monitor.Calls().InScripts().Named("zrank")) > 0 }, patience, time.Millisecond)
+	require.LessOrEqual(t, ticket(), before)
+	line.Delay(0)
+	require.NoError(t, lease.Release(t.Context()))
+	require.NoError(t, requireGranted(t, turn, soon).Release(t.Context()))
 }
 
 // L17: one connection hears of all grants, however many keys are waited for.

@@ -195,9 +195,7 @@ func TestPassedOnWhileInLine(t *testing.T) {
 		require.NoError(t, next.Release(t.Context()))
 	}
 	require.Positive(t, passed)
-	for range cap(crowd) {
-		require.NoError(t, (<-crowd).Release(t.Context()))
-	}
+	each(t, cap(crowd), func(int) { assert.NoError(t, (<-crowd).Release(t.Context())) })
 }
 
 // However much one process passes on, who waits in another comes after those who
