@@ -12,8 +12,8 @@
 //
 //   - One Locker for each process. It owns two connection pools of the size
 //     that the given client has, one to acquire and one to release, up to
-//     four connections to renew, one that is subscribed, and one scheduler for
-//     all renewals.
+//     five connections to renew and to clean up, one that is subscribed, and one
+//     scheduler for all renewals.
 //   - A single Redis server, version 6.2 or later. Its user must be allowed to
 //     run EVAL, EVALSHA and the plain commands in the scripts, should be allowed
 //     to SUBSCRIBE and PUBLISH on channels that begin with the prefix, and to ask
@@ -32,8 +32,11 @@
 // with [lock.ErrLost], before Redis gives the key away, by the monotonic clock
 // and with a hundredth of the TTL for the drift between two clocks.
 //
-// The lock goes on in order of arrival, across processes, to within the time
-// that a question takes to Redis. Inside a process callers queue, and only the
+// Inside a process a lease is passed on from one caller to the next, without
+// Redis: to up to 16 callers ([WithHandoff]), for 25 ms, as long as they want the
+// same TTL and a third of it is left. Each has a fence of its own. Then the lock
+// goes to whoever has waited longest: in order of arrival across processes, to
+// within the time that a question takes to Redis. Inside a process callers queue, and only the
 // first of them waits in Redis. Who releases gives the lock to whoever has
 // waited longest in any process, and enters the next caller of its own, all in
 // the script that frees it; the new holder is told in a message on the one
@@ -45,8 +48,8 @@
 // when the subscription had to be renewed, and when nothing was heard of Redis
 // for 2¼ s. So a message that is lost costs a third of the TTL, a process that
 // dies its TTL, and a waiter whose connection is seen to close nothing. Where
-// nobody may subscribe
-// waiters ask every 5 to 500 ms instead, and keep their places.
+// nobody may subscribe waiters ask every 5 to 500 ms instead, and keep their
+// places.
 //
 // The rules that this follows are in internal/handoffmodel/RULES.md. The model
 // there tries all orders in which things can happen, with all of the rules and
