@@ -29,7 +29,8 @@
 //   - Redis keeps no token whose pod is done with it, unless its leave is still
 //     to come or the pod has died. A token named in a leave is not held again.
 //   - Nobody is passed over who has waited for longer, was told that he is
-//     queued, asks again in time, and listens or is not subscribed yet.
+//     queued, asks again in time, and listens or is not subscribed yet, except
+//     by callers of the holder's process to whom its lease is passed on.
 //   - Whatever has happened: once nothing fails any more, every waiter is served.
 //     Config.Still has that without the help of time, which is the hand-off
 //     proper.
@@ -60,8 +61,7 @@
 //
 // # What is not in it
 //
-// Failover and quorums, passes inside a process without Redis (rule 12), join,
-// queue limits, yes/no tries, a snapshot of old data at a restart, commands that
+// Failover and quorums, join, queue limits, yes/no tries, a snapshot of old data at a restart, commands that
 // were written before a restart and are sent after it, and the rules that are
 // about redsync, go-redis and the order inside a script (5, 7, 16 to 20). Waiters
 // that poll are in it as those without an inbox.

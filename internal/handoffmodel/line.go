@@ -40,7 +40,7 @@ func (w *world) passOn(pod int) {
 	if !w.keeps(BoundGoesOn) {
 		p.Bound = w.bound(pod)
 	}
-	w.checkStart(w.Newest + 1)
+	w.checkStart(w.Newest + 1) // the newest is the holder's own
 }
 
 // mayRetry reports whether a leave without an answer is sent again: once, and as

@@ -5,9 +5,8 @@
 //
 // holds the key for as long as the work takes. As it starts and as it ends, the
 // handler notes its fence in a store that refuses one that is smaller than one
-// it has seen, and keeps a ledger of all; the store is in the
-// same Redis. What happens is printed, a line
-// each:
+// it has seen, and keeps a ledger of all; both are in the same Redis. What happens
+// is printed, a line each:
 //
 //	listening 127.0.0.1:1234
 //	start fence=7 store=accepted
@@ -104,8 +103,9 @@ func (p pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// compareFence notes a fence, unless a greater one was seen.
-var compareFence = redis.NewScript(`
+// noteFence enters a fence into the ledger, and into the store unless that has
+// seen a greater one.
+var noteFence = redis.NewScript(`
 redis.call('RPUSH', KEYS[2], ARGV[1])
 if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then
   return 'refused'
@@ -114,7 +114,7 @@ redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 return 'accepted'`)
 
 func (p pod) store(ctx context.Context, lease lock.Lease) string {
-	answer, err := compareFence.Run(ctx, p.rdb, []string{"store:" + lease.Key(), "ledger:" + lease.Key()}, lease.Fence()).Text()
+	answer, err := noteFence.Run(ctx, p.rdb, []string{"store:" + lease.Key(), "ledger:" + lease.Key()}, lease.Fence()).Text()
 	if err != nil {
 		return "failed"
 	}

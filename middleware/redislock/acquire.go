@@ -241,8 +241,10 @@ func (l *Locker) hold(ctx context.Context, s *lease, a answer) (lock.Lease, erro
 	}
 	if s.tenure.passes == 0 {
 		s.tenure.began = time.Now()
+	} else {
+		s.since = a.sent
 	}
-	s.fence, s.since, s.until, s.due = a.fence, a.sent, a.until, a.due
+	s.fence, s.until, s.due = a.fence, a.until, a.due
 	s.ctx, s.cancel = context.WithCancelCause(lock.NewContext(ctx, s))
 	s.won = true
 	s.announce(nil)

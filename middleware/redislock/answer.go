@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An answer is what Redis has said to a caller that wants the lock. The zero
-// value is none: it has to be asked.
+// An answer is how the lock stands for a caller that wants it: what Redis has said,
+// or a lease that was passed on. The zero value is none: Redis has to be asked.
 type answer struct {
 	code code
 	sent time.Time // before the question was; the lock was not the caller's then, unless it is granted

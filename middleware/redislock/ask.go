@@ -47,6 +47,6 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 func (s *lease) startOver() {
 	s.locker.inbox.forget(s)
 	s.locker.cleanup.add(s, tombstone(s.ttl))
-	s.token = rand.Text()
+	s.token, s.mutex = rand.Text(), nil
 	s.placed, s.uncertain, s.tenure = false, false, tenure{}
 }

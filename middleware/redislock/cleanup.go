@@ -19,8 +19,8 @@ const maxCleanups = 10_000
 // cleanup gives up tokens whose state is not known, or that wait in Redis and
 // are not to: an acquire without a reply, a release without one, a caller that
 // has gone. It goes on until Redis acknowledges, or until nothing of the token
-// can be left. One goroutine does it, while there is something to do, many in
-// one trip: until then a token of a caller that has gone can be granted.
+// can be left. One goroutine does it, while there is something to do, and many in
+// one trip: a token that waits can be granted until it is given up.
 type cleanup struct {
 	locker *Locker
 
@@ -60,9 +60,9 @@ func (c *cleanup) run() {
 		if len(batch) == 0 {
 			return
 		}
-		failed := c.leave(batch)
-		c.putBack(failed)
-		if len(failed) < len(batch) {
+		again := c.leave(batch)
+		c.putBack(again)
+		if len(again) < len(batch) {
 			pauses = backoff{next: firstRetry} // one key that is refused does not hold up the others
 		} else if c.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
 			return // closed
@@ -96,7 +96,10 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 	}
 	var worst result
 	for i, reply := range l.scripts.leave.runAll(ctx, l.holdClient, args) {
-		r := result{release, outcomeOf(reply.Err()), reply.Err()}
+		r := result{op: release, outcome: done}
+		if err := reply.Err(); err != nil {
+			r = failed(release, err)
+		}
 		if r.err != nil && time.Now().Before(batch[i].until) {
 			again = append(again, batch[i])
 		}

@@ -26,8 +26,8 @@
 //
 // # What it does
 //
-// redsync is the mutex. The scripts that it runs on the server are ours: an
-// acquire can be repeated when its reply was lost, and brings a fence. A lease
+// redsync is the mutex: it judges each reply. The scripts are ours, and so is the
+// trip: an acquire can be repeated when its reply was lost, and brings a fence. A lease
 // is renewed at a third of its TTL. When it can't be renewed its context ends
 // with [lock.ErrLost], before Redis gives the key away, by the monotonic clock
 // and with a hundredth of the TTL for the drift between two clocks.

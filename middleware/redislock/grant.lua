@@ -3,7 +3,7 @@
 -- All know these
 --
 -- KEYS[1] lock        string: the holder's token; it expires with the lease
--- KEYS[2] fence       string: the highest fence given out
+-- KEYS[2] fence       string: the last fence of the newest block
 -- KEYS[3] tombstones  zset: token -> server time in µs until which it can't hold
 -- KEYS[4] queue       zset: waiting token -> its ticket, the server time in µs
 --                     at which its caller began to wait
@@ -24,9 +24,10 @@ local function now()
   return t[1] * 1000000 + t[2]
 end
 
--- raise gives out the next block of fences, and replies the first. Server time makes it rise where the counter
--- was lost: it has expired, or the server came back without its data. %.0f,
--- since a Lua number turned into a string any other way loses its last digits.
+-- raise gives out the next block of fences and replies the first. Server time
+-- makes it rise where the counter was lost: it has expired, or the server came
+-- back without its data. %.0f, since a Lua number turned into a string any other
+-- way loses its last digits.
 local function raise(us, ttl)
   local last = us + block - 1
   local life = ttl + minute
@@ -52,8 +53,8 @@ local function hold(token, ttl, us)
   return fence
 end
 
--- again arms the TTL of who has the lock anew, and replies its first fence. That outlives
--- the lock unless somebody deletes it: then the lock is nobody's.
+-- again re-arms the TTL of the holder's lock and replies its first fence. The
+-- counter outlives the lock unless somebody deletes it: then the lock is nobody's.
 local function again(ttl)
   local fence = tonumber(redis.call('GET', KEYS[2]) or '')
   if fence then

@@ -36,11 +36,11 @@ type lease struct {
 	changed <-chan struct{} // closed when that may have been interrupted since
 	grants  chan uint64     // brings the fence of the newest grant that the inbox heard of
 
-	// Whoever had the turn before may have entered this caller in Redis, and has
-	// left what Redis said: see succession.
+	// Whoever had the turn before may have entered this caller in Redis, or passed
+	// its lease on to it, and has left the answer: see succession and tenure.
 	succession atomic.Int32
 	offered    answer
-	tenure     tenure // that it is the newest holder of
+	tenure     tenure // of which it is the newest holder
 
 	// announced is closed when Redis has replied for the first time, or has
 	// failed to. Tries that find this caller ahead wait for it. What it
@@ -52,7 +52,7 @@ type lease struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	fence  uint64
-	since  time.Time // it has not been the holder for longer
+	since  time.Time // when the lease was passed on to it; zero: it was not
 
 	renewal // guarded by its scheduler
 

@@ -60,8 +60,6 @@ elseif not waiter then
   return {code, -1}
 elseif granted == waiter then
   return {code, 1, fence}
-elseif not granted then
-  fence = highest(us)
-  left = code == 0 and redis.call('PTTL', KEYS[1]) or 0
 end
-return {code, inbox == '' and 4 or 3, fence, left, 0}
+left = left or code == 0 and redis.call('PTTL', KEYS[1]) or 0
+return {code, inbox == '' and 4 or 3, highest(us), left, 0}

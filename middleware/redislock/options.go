@@ -39,10 +39,15 @@ func WithPrefix(prefix string) Option {
 }
 
 // WithHandoff sets how many callers of one process, at most, hold a key one after
-// the other before the lock is given back and goes to whoever has waited longest
-// in any process: 1 to 64, by default 16. What is passed on inside a process
-// costs Redis nothing, and ends after 25 ms in any case. 1 keeps the order of
-// arrival across processes.
+// the other before the lock goes to whoever has waited longest in any process: 1
+// to 64, by default 16. To pass a lease on inside a process costs no command. It
+// is passed on only in the first 25 ms after the first of them got it, so work
+// that takes longer never is, and only to a caller with the same TTL. 1 keeps the
+// order of arrival across processes.
+//
+// A holder that passes its lease on does not ask Redis, so its Release returns nil
+// also where Redis has lost the lock since it was last renewed: who has it then
+// hears of that.
 func WithHandoff(callers int) Option {
 	return func(c *config) error {
 		if callers < 1 || callers > maxHandoff {

@@ -53,7 +53,7 @@ func (r *result) SetNX(string, string, time.Duration) (bool, error) {
 // Eval is redsync's extend and its unlock. It is also its clean-up after an
 // acquire that did not give it the lock, which happens where the reply was a plain
 // no as well. We clean up where there is something to clean up, and later: see
-// giveUp.
+// leaveBehind.
 func (r *result) Eval(*redsyncredis.Script, ...any) (any, error) {
 	switch {
 	case r.err != nil:

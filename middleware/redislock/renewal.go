@@ -11,7 +11,8 @@ import (
 )
 
 // maxExtending is how many trips with extensions are under way at once. There are
-// as many connections for nothing else: go-redis has a pool for pipelines.
+// as many connections for nothing else, and one for clean-up: go-redis has a pool
+// for pipelines.
 const maxExtending = 4
 
 // maxBatch is how many leases are extended in one trip, so that a slow link does
@@ -259,7 +260,7 @@ func (r *renewals) extended(s *lease, start time.Time, o outcome) bool {
 		r.postpone(s, earliest(time.Now().Add(jitter(min(s.ttl/10, opTimeout))), s.until))
 	}
 	if o == doneInterrupted {
-		s.cancel(lock.ErrInterrupted)
+		s.cancel(lock.ErrInterrupted) // with the mutex, or a release may come before
 	}
 	r.poke()
 	return true

@@ -1,6 +1,9 @@
 package redislock
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // A tenure is the time for which one token holds a lock. While others of its
 // process wait, a holder that is done need not give the lock back: it passes the
@@ -8,16 +11,14 @@ import "time"
 // its own, from the block that came with the lock. That goes on for a few
 // holders and a short while, or who waits in other processes would starve.
 type tenure struct {
-	began  time.Time // zero: it has not
-	passes int
+	began  time.Time // when the first holder got it
+	passes int       // so far
 }
 
-// maxTenure is how old a tenure is at most when it is passed on.
-const maxTenure = 25 * time.Millisecond
-
 const (
-	defaultHandoff = 16
-	maxHandoff     = 64 // the block of fences in grant.lua
+	maxTenure      = 25 * time.Millisecond // no lease is passed on when it is older
+	defaultHandoff = 16                    // holders of one tenure, at most
+	maxHandoff     = 64                    // the block of fences in grant.lua
 )
 
 // passOn passes the lease, which is trusted until then, on to the next caller,
@@ -26,7 +27,8 @@ const (
 func (s *lease) passOn(until time.Time) bool {
 	l := s.locker
 	now := time.Now()
-	if s.tenure.passes+1 >= l.handoff || now.Sub(s.tenure.began) >= maxTenure || until.Sub(now) < s.ttl/3 || l.isClosed() {
+	done := s.tenure.passes+1 >= l.handoff || now.Sub(s.tenure.began) >= maxTenure
+	if done || until.Sub(now) < s.ttl/3 || l.isClosed() { // a third: see contend
 		return false
 	}
 	next, ok := l.turns.Next(s.key)
@@ -35,6 +37,8 @@ func (s *lease) passOn(until time.Time) bool {
 	}
 	next.token, next.uncertain, next.mutex, next.trip = s.token, s.uncertain, s.mutex, s.trip
 	next.tenure = tenure{s.tenure.began, s.tenure.passes + 1}
-	next.offered = answer{code: granted, fence: s.fence + 1, sent: now, until: until, due: until.Add(-s.ttl * 2 / 3)}
+	// Not when s was due: while it was in line to be renewed that was the end.
+	due := until.Add(-s.ttl*2/3 - s.trip - rand.N(s.ttl/15+1))
+	next.offered = answer{code: granted, fence: s.fence + 1, sent: now, until: until, due: due}
 	return next.succession.CompareAndSwap(waitingBehind, entered)
 }
