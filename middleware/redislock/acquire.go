@@ -20,6 +20,10 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	if !l.enter() {
+		return nil, errClosed
+	}
+	defer l.callers.Done()
 	get := l.wait
 	if o.Wait == 0 {
 		get = l.tryOnce

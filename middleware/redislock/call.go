@@ -101,6 +101,7 @@ func (c *call) acquire(ctx context.Context) result {
 	if err := l.restarts.settle(ctx); err != nil {
 		return result{acquire, unsent, err}
 	}
+	c.sent = time.Now() // that was no part of the question
 	c.restarts = l.restarts.count.Load()
 	mode := "try"
 	if !s.try {

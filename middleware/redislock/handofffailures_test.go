@@ -195,6 +195,33 @@ func TestManyLeaveAtOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return len(server.Keys("*:queue")) == 0 }, soon, time.Millisecond)
 }
 
+// A process that is closed takes its callers who wait out of the queue.
+func TestClosedProcessLeavesNoGhosts(t *testing.T) {
+	server := redistest.Start(t)
+	holder, stayer := open(t, server.Client()), open(t, server.Client())
+	for range 20 {
+		leaver := open(t, server.Client())
+		lease := acquire(t, holder, "key", lock.Options{TTL: longTTL})
+		turns := []<-chan grant{enqueue(t.Context(), t, server, leaver, 0, lock.Options{TTL: longTTL})}
+		for range 50 {
+			turn := make(chan grant, 1)
+			go func() {
+				lease, err := leaver.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: time.Minute})
+				turn <- grant{lease: lease, err: err}
+			}()
+			turns = append(turns, turn)
+		}
+		next := enqueue(t.Context(), t, server, stayer, 1, lock.Options{TTL: longTTL})
+		require.NoError(t, leaver.Close())
+		require.EqualValues(t, 1, server.Client().ZCard(t.Context(), "reqlock:{key}:queue").Val())
+		for _, turn := range turns {
+			require.ErrorIs(t, (<-turn).err, lock.ErrUnavailable)
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, requireGranted(t, next, soon).Release(t.Context()))
+	}
+}
+
 // L16: however the release and the subscription of the waiter meet, it hears of
 // its turn.
 func TestL16_ReleasedAsTheWaiterSubscribes(t *testing.T) {

@@ -40,6 +40,9 @@ type Locker struct {
 	warming sync.WaitGroup
 	closing sync.Once
 	closed  chan struct{}
+
+	entering sync.Mutex     // callers, once closed
+	callers  sync.WaitGroup // of Acquire
 }
 
 var _ lock.Locker = (*Locker)(nil)
@@ -168,8 +171,11 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 func (l *Locker) Close() error {
 	var err error
 	l.closing.Do(func() {
+		l.entering.Lock()
 		close(l.closed)
+		l.entering.Unlock()
 		l.renewals.close()
+		l.awaitCallers() // what they leave behind is cleaned up
 		l.inbox.close()
 		l.cleanup.close()
 		l.warming.Wait()
@@ -180,6 +186,30 @@ func (l *Locker) Close() error {
 		err = errors.Join(l.askClient.Close(), l.holdClient.Close())
 	})
 	return err
+}
+
+// enter notes a caller of Acquire. false: it is too late.
+func (l *Locker) enter() bool {
+	l.entering.Lock()
+	defer l.entering.Unlock()
+	if l.isClosed() {
+		return false
+	}
+	l.callers.Add(1)
+	return true
+}
+
+// awaitCallers waits until the callers of Acquire have left, which a call that is
+// under way holds up for callTimeout at most.
+func (l *Locker) awaitCallers() {
+	left := make(chan struct{})
+	go func() { l.callers.Wait(); close(left) }()
+	timer := time.NewTimer(callTimeout)
+	defer timer.Stop()
+	select {
+	case <-left:
+	case <-timer.C:
+	}
 }
 
 func (l *Locker) isClosed() bool {
