@@ -373,23 +373,6 @@ func TestOldGrantIsNone(t *testing.T) {
 	require.NoError(t, requireGranted(t, turn, soon).Release(t.Context()))
 }
 
-// A grant whose message is late is trusted for no longer than Redis keeps it: it
-// ends before the key is free, where it can't be renewed.
-func TestLateGrantEndsInTime(t *testing.T) {
-	const ttl = 2 * time.Second
-	b := startBackend(t)
-	a, w := open(t, b.Client()), open(t, dial(t, b.line.Addr()))
-	lease := acquire(t, a, "key", lock.Options{TTL: ttl})
-	turn := enqueue(t.Context(), t, b.Server, w, 0, lock.Options{TTL: ttl})
-	b.line.Late("inbox:", 300*time.Millisecond)
-	require.NoError(t, lease.Release(t.Context()))
-	next := requireGranted(t, turn, soon)
-	blackHole.begin(t, b)
-	require.ErrorIs(t, awaitEnd(t, next), lock.ErrExpired)
-	require.EqualValues(t, 1, b.Client().Exists(t.Context(), lockKey("key")).Val(), "it is free already")
-	blackHole.over(t, b)
-}
-
 // Nobody holds the key after a restart, so nobody is busy; a key that is held
 // after it is.
 func TestL23_KeptBackAfterARestart(t *testing.T) {
