@@ -16,11 +16,7 @@ import (
 // enqueueBehind has l, which holds "key", wait for it once more.
 func enqueueBehind(ctx context.Context, t *testing.T, l *redislock.Locker, o lock.Options) <-chan grant {
 	t.Helper()
-	grants := make(chan grant, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, "key", o)
-		grants <- grant{lease, err, time.Now()}
-	}()
+	grants := acquireLater(ctx, l, o)
 	awaitAhead(t, l, 2)
 	return grants
 }

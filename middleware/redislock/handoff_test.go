@@ -28,6 +28,27 @@ type grant struct {
 	at    time.Time
 }
 
+// acquireLater acquires "key" in the background.
+func acquireLater(ctx context.Context, l *redislock.Locker, o lock.Options) <-chan grant {
+	grants := make(chan grant, 1)
+	go func() {
+		lease, err := l.Acquire(ctx, "key", o)
+		grants <- grant{lease, err, time.Now()}
+	}()
+	return grants
+}
+
+// releaseOrGone is for a caller that left as it was granted: it has a lease, or it
+// is gone.
+func releaseOrGone(t *testing.T, g grant, gone error) {
+	t.Helper()
+	if g.err == nil {
+		require.NoError(t, g.lease.Release(t.Context()))
+	} else {
+		require.ErrorIs(t, g.err, gone)
+	}
+}
+
 // enqueue has l wait for "key", behind n others in Redis, and returns once Redis
 // knows.
 func enqueue(ctx context.Context, t *testing.T, server *redistest.Server, l *redislock.Locker, n int, o lock.Options) <-chan grant {
@@ -35,11 +56,7 @@ func enqueue(ctx context.Context, t *testing.T, server *redistest.Server, l *red
 	if o.Wait == 0 {
 		o.Wait = time.Minute
 	}
-	grants := make(chan grant, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, "key", o)
-		grants <- grant{lease, err, time.Now()}
-	}()
+	grants := acquireLater(ctx, l, o)
 	awaitQueue(t, server, n+1)
 	return grants
 }
@@ -128,11 +145,7 @@ func TestHandoffInsideAProcess(t *testing.T) {
 // enqueueLocally has l wait for "key", which it holds, behind n others.
 func enqueueLocally(t *testing.T, l *redislock.Locker, n int) <-chan grant {
 	t.Helper()
-	grants := make(chan grant, 1)
-	go func() {
-		lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: time.Minute, MaxQueue: 1000})
-		grants <- grant{lease, err, time.Now()}
-	}()
+	grants := acquireLater(t.Context(), l, lock.Options{TTL: longTTL, Wait: time.Minute, MaxQueue: 1000})
 	awaitAhead(t, l, n+2)
 	return grants
 }

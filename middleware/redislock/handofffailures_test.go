@@ -84,11 +84,7 @@ func TestCancelledAsItIsGranted(t *testing.T) {
 		stayer := enqueue(t.Context(), t, server, c, 1, lock.Options{TTL: longTTL})
 		go leave(gone)
 		require.NoError(t, lease.Release(t.Context()))
-		if g := <-leaver; g.err == nil {
-			require.NoError(t, g.lease.Release(t.Context()))
-		} else {
-			require.ErrorIs(t, g.err, gone)
-		}
+		releaseOrGone(t, <-leaver, gone)
 		require.NoError(t, requireGranted(t, stayer, soon).Release(t.Context()))
 	}
 }
@@ -102,11 +98,7 @@ func TestTryBehindOneThatLeavesAsItsTurnComes(t *testing.T) {
 	for range 30 {
 		lease := acquire(t, l, "key", lock.Options{TTL: longTTL, Wait: soon})
 		ctx, leave := context.WithCancelCause(t.Context())
-		leaver := make(chan grant, 1)
-		go func() {
-			lease, err := l.Acquire(ctx, "key", lock.Options{TTL: longTTL, Wait: time.Minute})
-			leaver <- grant{lease: lease, err: err}
-		}()
+		leaver := acquireLater(ctx, l, lock.Options{TTL: longTTL, Wait: time.Minute})
 		awaitAhead(t, l, 2)
 		ended := make(chan struct{})
 		var tries sync.WaitGroup
@@ -149,19 +141,11 @@ func TestCancelledAsItIsEntered(t *testing.T) {
 	for i := range 30 {
 		lease := acquire(t, l, "key", lock.Options{TTL: longTTL, Wait: soon})
 		ctx, leave := context.WithCancelCause(t.Context())
-		answers := make(chan grant, 1)
-		go func() {
-			lease, err := l.Acquire(ctx, "key", lock.Options{TTL: longTTL, Wait: time.Minute})
-			answers <- grant{lease: lease, err: err}
-		}()
+		answers := acquireLater(ctx, l, lock.Options{TTL: longTTL, Wait: time.Minute})
 		awaitAhead(t, l, 2)
 		time.AfterFunc(time.Duration(i)*500*time.Microsecond, func() { leave(gone) })
 		require.NoError(t, lease.Release(t.Context()))
-		if g := <-answers; g.err == nil {
-			require.NoError(t, g.lease.Release(t.Context()))
-		} else {
-			require.ErrorIs(t, g.err, gone)
-		}
+		releaseOrGone(t, <-answers, gone)
 		leave(nil)
 	}
 	requireGone(t, server, "key")
@@ -204,11 +188,7 @@ func TestClosedProcessLeavesNoGhosts(t *testing.T) {
 		lease := acquire(t, holder, "key", lock.Options{TTL: longTTL})
 		turns := []<-chan grant{enqueue(t.Context(), t, server, leaver, 0, lock.Options{TTL: longTTL})}
 		for range 50 {
-			turn := make(chan grant, 1)
-			go func() {
-				lease, err := leaver.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: time.Minute})
-				turn <- grant{lease: lease, err: err}
-			}()
+			turn := acquireLater(t.Context(), leaver, lock.Options{TTL: longTTL, Wait: time.Minute})
 			turns = append(turns, turn)
 		}
 		next := enqueue(t.Context(), t, server, stayer, 1, lock.Options{TTL: longTTL})
@@ -233,11 +213,7 @@ func TestL16_ReleasedAsTheWaiterSubscribes(t *testing.T) {
 		waiter := open(t, dial(t, proxy.Addr())) // has not subscribed yet
 		require.NoError(t, acquire(t, waiter, "warm", lock.Options{}).Release(t.Context()))
 		lease := acquire(t, holder, "key", lock.Options{TTL: longTTL, Wait: soon})
-		turn := make(chan grant, 1)
-		go func() {
-			lease, err := waiter.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: time.Minute})
-			turn <- grant{lease: lease, err: err}
-		}()
+		turn := acquireLater(t.Context(), waiter, lock.Options{TTL: longTTL, Wait: time.Minute})
 		release := time.NewTimer(time.Duration(i) * time.Millisecond)
 		<-release.C
 		require.NoError(t, lease.Release(t.Context()))

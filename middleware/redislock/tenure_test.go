@@ -79,11 +79,7 @@ func TestAnotherTTLIsNotPassedOn(t *testing.T) {
 	server := redistest.Start(t)
 	l := open(t, server.Client())
 	lease := acquire(t, l, "key", lock.Options{TTL: longTTL})
-	turn := make(chan grant, 1)
-	go func() {
-		lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: 2 * longTTL, Wait: time.Minute})
-		turn <- grant{lease: lease, err: err}
-	}()
+	turn := acquireLater(t.Context(), l, lock.Options{TTL: 2 * longTTL, Wait: time.Minute})
 	awaitAhead(t, l, 2)
 	require.NoError(t, lease.Release(t.Context()))
 	next := requireGranted(t, turn, soon)
@@ -99,20 +95,12 @@ func TestCancelledAsItIsPassedOn(t *testing.T) {
 	for range 100 {
 		lease := acquire(t, l, "key", lock.Options{TTL: longTTL, Wait: soon})
 		ctx, leave := context.WithCancelCause(t.Context())
-		leaver := make(chan grant, 1)
-		go func() {
-			lease, err := l.Acquire(ctx, "key", lock.Options{TTL: longTTL, Wait: time.Minute})
-			leaver <- grant{lease: lease, err: err}
-		}()
+		leaver := acquireLater(ctx, l, lock.Options{TTL: longTTL, Wait: time.Minute})
 		awaitAhead(t, l, 2)
 		stayer := enqueueLocally(t, l, 1)
 		go leave(gone)
 		require.NoError(t, lease.Release(t.Context()))
-		if g := <-leaver; g.err == nil {
-			require.NoError(t, g.lease.Release(t.Context()))
-		} else {
-			require.ErrorIs(t, g.err, gone)
-		}
+		releaseOrGone(t, <-leaver, gone)
 		require.NoError(t, requireGranted(t, stayer, soon).Release(t.Context()))
 	}
 	requireGone(t, server, "key")
@@ -127,11 +115,7 @@ func TestInterruptAndPass(t *testing.T) {
 	passed := 0
 	for range 5 {
 		lease := acquire(t, l, "key", lock.Options{TTL: ttl})
-		turn := make(chan grant, 1)
-		go func() {
-			lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: ttl, Wait: time.Minute})
-			turn <- grant{lease: lease, err: err}
-		}()
+		turn := acquireLater(t.Context(), l, lock.Options{TTL: ttl, Wait: time.Minute})
 		awaitAhead(t, l, 2)
 		found, err := peer.Interrupt(t.Context(), "key")
 		require.NoError(t, err)
@@ -176,11 +160,7 @@ func TestPassedOnWhileInLine(t *testing.T) {
 	passed := 0
 	for range 4 {
 		lease := acquire(t, l, "key", lock.Options{TTL: ttl, Wait: patience})
-		turn := make(chan grant, 1)
-		go func() {
-			lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: ttl, Wait: patience})
-			turn <- grant{lease: lease, err: err}
-		}()
+		turn := acquireLater(t.Context(), l, lock.Options{TTL: ttl, Wait: patience})
 		awaitAhead(t, l, 2)
 		require.NoError(t, lease.Release(t.Context()))
 		next := requireGranted(t, turn, patience)
