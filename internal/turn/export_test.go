@@ -4,5 +4,5 @@ package turn
 func (q *Queue[T]) Keys() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.lines)
+	return len(q.heads)
 }

@@ -17,12 +17,7 @@ import (
 // the others. The zero value is ready; all methods may be called concurrently.
 type Queue[T any] struct {
 	mu    sync.Mutex
-	lines map[string]*line[T] // only of keys that somebody has the turn on
-}
-
-type line[T any] struct {
-	head    *Turn[T]
-	waiting list.List // of *Turn[T], the oldest first
+	heads map[string]*Turn[T] // only of keys that somebody has the turn on
 }
 
 // A Turn is the right to be the one caller that deals with a key.
@@ -32,6 +27,10 @@ type Turn[T any] struct {
 	value T
 	ready chan error    // nil: it is your turn; only where it had to wait
 	place *list.Element // nil once it does not wait any more
+
+	// waiting has those behind, as *Turn[T], the oldest first. Only who has the
+	// turn has it, and nil is none.
+	waiting *list.List
 }
 
 // Enter waits for the turn on key, at most wait. A wait of 0 is one try.
@@ -73,24 +72,35 @@ func (q *Queue[T]) Enter(ctx context.Context, key string, value T, wait time.Dur
 func (q *Queue[T]) enter(key string, value T, wait time.Duration, maxWaiting int) (*Turn[T], error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.lines[key]
-	if l == nil {
-		if q.lines == nil {
-			q.lines = make(map[string]*line[T])
+	head := q.heads[key]
+	if head == nil {
+		if q.heads == nil {
+			q.heads = make(map[string]*Turn[T])
 		}
 		t := &Turn[T]{queue: q, key: key, value: value}
-		q.lines[key] = &line[T]{head: t}
+		q.heads[key] = t
 		return t, nil
 	}
 	if wait <= 0 {
-		return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + l.waiting.Len()}
+		return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + head.behind()}
 	}
-	if l.waiting.Len() >= maxWaiting {
-		return nil, &lock.BusyError{Err: lock.ErrQueueFull, Ahead: 1 + l.waiting.Len()}
+	if head.behind() >= maxWaiting {
+		return nil, &lock.BusyError{Err: lock.ErrQueueFull, Ahead: 1 + head.behind()}
 	}
 	t := &Turn[T]{queue: q, key: key, value: value, ready: make(chan error, 1)}
-	t.place = l.waiting.PushBack(t)
+	if head.waiting == nil {
+		head.waiting = list.New()
+	}
+	t.place = head.waiting.PushBack(t)
 	return t, nil
+}
+
+// behind counts those who wait behind t, which has the turn. The mutex is held.
+func (t *Turn[T]) behind() int {
+	if t.waiting == nil {
+		return 0
+	}
+	return t.waiting.Len()
 }
 
 // Waited says whether somebody had the turn before.
@@ -108,7 +118,7 @@ func (t *Turn[T]) leave() error {
 	for e := t.place.Prev(); e != nil; e = e.Prev() {
 		ahead++
 	}
-	t.queue.lines[t.key].waiting.Remove(t.place)
+	t.queue.heads[t.key].waiting.Remove(t.place)
 	t.place = nil
 	return &lock.BusyError{Err: lock.ErrBusy, Ahead: ahead}
 }
@@ -124,17 +134,17 @@ func (t *Turn[T]) grant(err error) {
 func (t *Turn[T]) Pass() {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
-	l := t.queue.lines[t.key]
-	if l == nil || l.head != t {
+	if t.queue.heads[t.key] != t {
 		return
 	}
-	first := l.waiting.Front()
-	if first == nil {
-		delete(t.queue.lines, t.key)
+	if t.behind() == 0 {
+		delete(t.queue.heads, t.key)
 		return
 	}
-	l.head = l.waiting.Remove(first).(*Turn[T])
-	l.head.grant(nil)
+	next := t.waiting.Remove(t.waiting.Front()).(*Turn[T])
+	next.waiting, t.waiting = t.waiting, nil
+	t.queue.heads[t.key] = next
+	next.grant(nil)
 }
 
 // Fail ends the turn and hands err to everyone who waits behind it: what one
@@ -142,12 +152,14 @@ func (t *Turn[T]) Pass() {
 func (t *Turn[T]) Fail(err error) {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
-	l := t.queue.lines[t.key]
-	if l == nil || l.head != t {
+	if t.queue.heads[t.key] != t {
 		return
 	}
-	delete(t.queue.lines, t.key)
-	for e := l.waiting.Front(); e != nil; e = e.Next() {
+	delete(t.queue.heads, t.key)
+	if t.behind() == 0 {
+		return
+	}
+	for e := t.waiting.Front(); e != nil; e = e.Next() {
 		e.Value.(*Turn[T]).grant(err)
 	}
 }
@@ -156,8 +168,8 @@ func (t *Turn[T]) Fail(err error) {
 func (q *Queue[T]) Head(key string) (value T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.lines[key]; l != nil {
-		return l.head.value, true
+	if head := q.heads[key]; head != nil {
+		return head.value, true
 	}
 	return value, false
 }
@@ -167,10 +179,8 @@ func (q *Queue[T]) Head(key string) (value T, ok bool) {
 func (q *Queue[T]) Next(key string) (value T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.lines[key]; l != nil {
-		if first := l.waiting.Front(); first != nil {
-			return first.Value.(*Turn[T]).value, true
-		}
+	if head := q.heads[key]; head != nil && head.behind() > 0 {
+		return head.waiting.Front().Value.(*Turn[T]).value, true
 	}
 	return value, false
 }
@@ -180,8 +190,8 @@ func (q *Queue[T]) Next(key string) (value T, ok bool) {
 func (q *Queue[T]) Ahead(key string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.lines[key]; l != nil {
-		return 1 + l.waiting.Len()
+	if head := q.heads[key]; head != nil {
+		return 1 + head.behind()
 	}
 	return 0
 }

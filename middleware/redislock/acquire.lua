@@ -1,5 +1,5 @@
 -- Gives the lock to a token if it is free and nobody has waited longer, or a
--- place in the queue. Before it stands grant.lua.
+-- place in the queue. The keys are those of grant.lua.
 --
 -- ARGV[1] token
 -- ARGV[2] TTL of the lease in ms
@@ -30,7 +30,16 @@
 -- finds its own lock, and a place that it has it keeps. The price is that a
 -- question may also arrive after its token was given up, hence the tombstones.
 
+-- include fence.lua
+
 local token, ttl, mode, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- The short way, before the functions of the long one are made.
+if ARGV[8] == '0' and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) == 0 then
+  return {1, hold(token, ttl, now())}
+end
+
+-- include grant.lua
+
 local owner = redis.call('GET', KEYS[1])
 if owner == token then
   local fence = again(ttl)
@@ -47,8 +56,6 @@ if owner then
   left = redis.call('PTTL', KEYS[1])
 elseif kept == 1 then
   left = tonumber(ARGV[8])
-elseif redis.call('EXISTS', KEYS[3], KEYS[4]) == 0 then
-  return {1, hold(token, ttl, us)}
 end
 
 if given_up(token, us) then

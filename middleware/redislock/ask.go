@@ -33,7 +33,7 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 			continue
 		}
 		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
-		if err := s.mutex.TryLockContext(judged(&c.result)); err != nil || c.tooLate() {
+		if err := s.mutex.TryLockContext(&c.result); err != nil || c.tooLate() {
 			s.uncertain = true // it is ours, and must not be
 			return a, unavailable(errTooLate)
 		}

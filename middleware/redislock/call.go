@@ -59,14 +59,12 @@ type call struct {
 }
 
 // do makes the call, again where that fails quickly, and takes bound at most. An
-// attempt that has been sent is seen through, whoever has stopped waiting: ctx
-// brings nothing but values. The caller has a place among the slots of the
-// connections.
+// attempt that has been sent is seen through, whoever has stopped waiting: ctx is
+// for the observer. The caller has a place among the slots of the connections.
 func (c *call) do(ctx context.Context, bound time.Duration) {
 	l := c.lease.locker
-	ctx = context.WithoutCancel(ctx)
 	l.persist(bound, func(bound time.Duration) (outcome, bool) {
-		c.attempt(ctx, bound)
+		c.attempt(bound)
 		c.uncertain = c.uncertain || c.outcome == unknown
 		return c.outcome, c.outcome.known() && !c.tooLate()
 	})
@@ -76,8 +74,8 @@ func (c *call) do(ctx context.Context, bound time.Duration) {
 }
 
 // attempt makes the call once.
-func (c *call) attempt(ctx context.Context, bound time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+func (c *call) attempt(bound time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	c.answer, c.sent = answer{}, time.Now()
 	if c.op == acquire {
@@ -103,11 +101,11 @@ func (c *call) acquire(ctx context.Context) result {
 	}
 	c.sent = time.Now() // that was no part of the question
 	c.restarts = l.restarts.count.Load()
-	mode := "try"
+	s.mode = "try"
 	if !s.try {
-		mode = l.inbox.admit(s)
+		l.inbox.admit(s)
 	}
-	reply, err := l.scripts.acquire.run(ctx, l.askClient, s.question(mode)...)
+	reply, err := l.scripts.acquire.run(ctx, l.askClient, s.question())
 	if err != nil {
 		return failed(acquire, err)
 	}
@@ -125,21 +123,21 @@ func (c *call) acquire(ctx context.Context) result {
 
 func (c *call) release(ctx context.Context) result {
 	s, l := c.lease, c.lease.locker
-	reply, err := l.scripts.leave.run(ctx, l.holdClient, s.farewell(c.next)...)
+	reply, err := l.scripts.leave.run(ctx, l.holdClient, s.farewell(c.next))
 	if err != nil {
 		return failed(release, err)
 	}
-	fields, _ := reply.([]any)
-	if len(fields) == 0 {
-		return result{release, refused, fmt.Errorf("leave script replied %v", reply)}
-	}
-	if len(fields) > 1 {
+	if fields, ok := reply.([]any); ok && len(fields) > 1 { // of next as well
+		reply = fields[0]
 		c.answer, _ = readAnswer(fields[1:], c.sent) // where it makes no sense, next asks itself
 		if c.answer.code == granted {
 			c.answer = c.next.grantedAfter(c.sent, c.answer.fence)
 		}
 	}
-	return ownership(release, fields[0])
+	if _, ok := reply.(int64); !ok {
+		return result{release, refused, fmt.Errorf("leave script replied %v", reply)}
+	}
+	return ownership(release, reply)
 }
 
 // ownership reads what extend.lua and leave.lua reply first.

@@ -90,12 +90,13 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 	l := c.locker
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	args := make([][]any, len(batch))
-	for i, g := range batch {
-		args[i] = leaveArgs(g.names, g.token, g.tombstone)
+	commands := make([]command, len(batch))
+	for i := range batch {
+		g := &batch[i]
+		commands[i] = l.scripts.leaving(&g.names, &g.token, g.tombstone)
 	}
 	var worst result
-	for i, reply := range l.scripts.leave.runAll(ctx, l.holdClient, args) {
+	for i, reply := range l.scripts.leave.runAll(ctx, l.holdClient, commands) {
 		r := result{op: release, outcome: done}
 		if err := reply.Err(); err != nil {
 			r = failed(release, err)

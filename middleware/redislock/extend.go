@@ -11,11 +11,11 @@ func (l *Locker) extendAll(batch []*lease) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), batch[0].extendWithin(start))
 	defer cancel()
-	args := make([][]any, len(batch))
+	commands := make([]command, len(batch))
 	for i, s := range batch {
-		args[i] = []any{s.names.lock, s.names.fence, s.names.interrupt, s.token, millis(s.ttl), millis(keepFence(s.ttl)), time.Since(s.since).Microseconds()}
+		commands[i] = s.extension()
 	}
-	replies := l.scripts.extend.runAll(ctx, l.holdClient, args)
+	replies := l.scripts.extend.runAll(ctx, l.holdClient, commands)
 	var worst result
 	var lost []*lease
 	for i, s := range batch {
@@ -25,7 +25,7 @@ func (l *Locker) extendAll(batch []*lease) {
 		} else {
 			r = ownership(extend, reply)
 		}
-		_, _ = s.mutex.ExtendContext(judged(&r))
+		_, _ = s.mutex.ExtendContext(&r)
 		if !l.renewals.extended(s, start, r.outcome) {
 			lost = append(lost, s)
 		}
@@ -35,7 +35,7 @@ func (l *Locker) extendAll(batch []*lease) {
 	}
 	l.lose(lost)
 	if !l.isClosed() {
-		l.health.report(context.WithoutCancel(batch[0].ctx), worst)
+		l.health.report(batch[0].ctx, worst)
 	}
 }
 

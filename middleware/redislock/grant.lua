@@ -1,6 +1,5 @@
--- What the scripts that give the lock on have in common; it stands before each of
--- them. The rules that they follow are internal/handoffmodel/RULES.md, and why.
--- All know these
+-- What the scripts that give the lock on have in common. The rules that they
+-- follow, and why, are internal/handoffmodel/RULES.md. All know these
 --
 -- KEYS[1] lock        string: the holder's token; it expires with the lease
 -- KEYS[2] fence       string: the last fence of the newest block
@@ -16,41 +15,11 @@
 -- and passed on: the first write of a script deletes, what is set comes after
 -- that, and a message that can't be sent is no error.
 
-local minute = 60000
-local block = 64 -- fences for each lease: a process passes one on at most 63 times
-
-local function now()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
-end
-
--- raise gives out the next block of fences and replies the first. Server time
--- makes it rise where the counter was lost: it has expired, or the server came
--- back without its data. %.0f, since a Lua number turned into a string any other
--- way loses its last digits.
-local function raise(us, ttl)
-  local last = us + block - 1
-  local life = ttl + minute
-  local before = redis.call('SET', KEYS[2], string.format('%.0f', last), 'PX', life, 'GET')
-  before = tonumber(before or '') or 0
-  if before >= us then
-    last = before + block
-    redis.call('SET', KEYS[2], string.format('%.0f', last), 'PX', life)
-  end
-  return last - block + 1
-end
-
 -- highest is what a later grant must exceed to be one. The server may have come
 -- back without the counter, or with an older one, while a grant of before is on
 -- its way to the waiter: its fence is below the time.
 local function highest(us)
   return math.max(tonumber(redis.call('GET', KEYS[2]) or '') or 0, us - 1)
-end
-
-local function hold(token, ttl, us)
-  local fence = raise(us, ttl)
-  redis.call('SET', KEYS[1], token, 'PX', ttl)
-  return fence
 end
 
 -- again re-arms the TTL of the holder's lock and replies its first fence. The

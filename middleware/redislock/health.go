@@ -67,7 +67,7 @@ func (h *health) report(ctx context.Context, r result) {
 		return // it was not asked
 	}
 	if e := h.change(r); e != nil {
-		h.observe(ctx, e)
+		h.observe(context.WithoutCancel(ctx), e)
 	}
 }
 

@@ -52,13 +52,13 @@ func newInbox(l *Locker, channel string) *inbox {
 	return &inbox{locker: l, channel: channel, callers: make(map[string]*lease), changed: make(chan struct{})}
 }
 
-// admit decides how s waits from now on, and returns the mode: whether it hears
-// of a grant or asks for it. What s.changed is closed for comes after this, so it
-// is missed by nobody who decides before it asks.
-func (i *inbox) admit(s *lease) (mode string) {
+// admit decides how s waits from now on: whether it hears of a grant or asks for
+// it. What s.changed is closed for comes after this, so it is missed by nobody who
+// decides before it asks.
+func (i *inbox) admit(s *lease) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	s.inbox, s.changed = "", i.changed
+	s.mode, s.inbox, s.changed = "wait", "", i.changed
 	switch i.status {
 	case inboxUp:
 		if s.grants == nil {
@@ -66,11 +66,8 @@ func (i *inbox) admit(s *lease) (mode string) {
 		}
 		i.callers[s.token] = s
 		s.inbox = i.channel
-		return "wait"
 	case inboxDown:
-		return "poll"
-	default:
-		return "wait"
+		s.mode = "poll"
 	}
 }
 

@@ -32,6 +32,7 @@ type lease struct {
 	placed    bool // it has a place in Redis' queue
 	uncertain bool // an acquire of this token has no reply, and may still arrive
 
+	mode    string          // how acquire.lua is to take it
 	inbox   string          // where it hears of a grant; "": it asks
 	changed <-chan struct{} // closed when that may have been interrupted since
 	grants  chan uint64     // brings the fence of the newest grant that the inbox heard of
@@ -113,7 +114,7 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	l := s.locker
 	// A lease that is over is in no hurry: it runs out by itself.
 	patience := max(callTimeout, min(time.Until(until), 4*opTimeout))
-	bound, err := l.ready(context.WithoutCancel(ctx), l.releaseSlots, patience)
+	bound, err := l.ready(context.Background(), l.releaseSlots, patience)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -121,7 +122,7 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	valid := time.Now().Before(until)
 	c := &call{lease: s, next: s.successor(), result: result{op: release}}
 	c.do(ctx, bound)
-	given, _ := s.mutex.UnlockContext(judged(&c.result))
+	given, _ := s.mutex.UnlockContext(&c.result)
 	if c.next != nil {
 		c.next.offered = c.answer
 		c.next.placed = true

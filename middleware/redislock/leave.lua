@@ -1,6 +1,6 @@
 -- Gives a token up: frees the lock if the token holds it, and its place in the
 -- queue if it waits; whoever has waited longest gets a lock that is free. The
--- next caller of the same process can be entered on the way. Before it stands
+-- next caller of the same process can be entered on the way. The keys are those of
 -- grant.lua.
 --
 -- ARGV[1] token
@@ -13,17 +13,26 @@
 -- ARGV[6] ms that it keeps its place without asking again
 -- ARGV[7] µs that it has waited
 --
--- Replies {code, ...}: 1   freed
---                      0   the lock is another token's
---                      -1  it was nobody's
--- followed by what acquire.lua replies to the next caller, except that how many
--- wait before it is not counted.
-
+-- Replies 1   freed
+--         0   the lock is another token's
+--         -1  it was nobody's
+-- or, of a next caller, {that, ...} with what acquire.lua replies to it, except
+-- that how many wait before it is not counted.
+--
 -- A lock that was nobody's is not given on here: the server may have come back
 -- and forgotten a holder, which acquire.lua is told. The next caller then asks.
 
 local token, waiter, inbox = ARGV[1], ARGV[3], ARGV[5]
 local owner = redis.call('GET', KEYS[1])
+-- The short way, before the functions of the long one are made.
+if owner == token and ARGV[2] == '0' and not waiter and redis.call('EXISTS', KEYS[4]) == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+
+-- include fence.lua
+-- include grant.lua
+
 local code = 1
 if owner == token then
   redis.call('DEL', KEYS[1])
@@ -55,7 +64,7 @@ if code == 1 then
   granted, fence, left = grant(us, waiter)
 end
 if not ARGV[3] then
-  return {code}
+  return code
 elseif not waiter then
   return {code, -1}
 elseif granted == waiter then

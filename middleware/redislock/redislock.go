@@ -145,13 +145,13 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	var held any
 	r := result{op: interrupt}
 	l.persist(bound, func(bound time.Duration) (outcome, bool) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
 		defer cancel()
 		if err = l.restarts.settle(ctx); err != nil {
 			r.outcome, r.err = failure(err), err
 			return r.outcome, false
 		}
-		held, err = l.scripts.interrupt.run(ctx, l.askClient, n.lock, n.interrupt)
+		held, err = l.scripts.interrupt.run(ctx, l.askClient, l.scripts.interrupt.with(&n.lock, &n.interrupt))
 		r.outcome, r.err = outcomeOf(err), err
 		return r.outcome, r.outcome.replied()
 	})

@@ -27,12 +27,22 @@ func (o mutexOptions) Apply(m *redsync.Mutex) {
 	redsync.WithValue(o.token).Apply(m) // a grant comes without an acquire
 }
 
+// A result is itself the context in which redsync finds it. That is never done; its
+// deadline is long past, so that redsync sets no timer for what waits for nothing.
+var _ context.Context = (*result)(nil)
+
 type resultKey struct{}
 
-// judged returns the context in which redsync finds r.
-func judged(r *result) context.Context {
-	return context.WithValue(context.Background(), resultKey{}, r)
+func (r *result) Value(key any) any {
+	if key == (resultKey{}) {
+		return r
+	}
+	return nil
 }
+
+func (*result) Deadline() (time.Time, bool) { return time.Time{}, true }
+func (*result) Done() <-chan struct{}       { return nil }
+func (*result) Err() error                  { return nil }
 
 // pool is the redsync Pool of every Locker.
 type pool struct{}

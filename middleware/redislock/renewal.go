@@ -28,6 +28,7 @@ type renewals struct {
 	due      dueHeap
 	ready    untilHeap // to be extended, the most urgent first
 	sending  int       // goroutines that work on ready
+	wakes    time.Time // when the scheduler looks by itself
 	closed   bool
 	wake     chan struct{}
 	finished sync.WaitGroup
@@ -61,9 +62,7 @@ func (r *renewals) add(s *lease) bool {
 		return false
 	}
 	heap.Push(&r.due, s)
-	if s.index == 1 {
-		r.poke()
-	}
+	r.wakeFor(s)
 	return true
 }
 
@@ -134,6 +133,14 @@ func (r *renewals) postpone(s *lease, due time.Time) {
 	heap.Fix(&r.due, s.index-1)
 }
 
+// wakeFor has the scheduler look in time for s. Most leases are given back before
+// they are due, and do not wake it.
+func (r *renewals) wakeFor(s *lease) {
+	if s.due.Before(r.wakes) {
+		r.poke()
+	}
+}
+
 func (r *renewals) poke() {
 	select {
 	case r.wake <- struct{}{}:
@@ -187,10 +194,12 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		r.sending++
 		r.finished.Go(r.send)
 	}
-	if len(r.due) == 0 {
-		return expired, math.MaxInt64, r.closed
+	next = math.MaxInt64
+	if len(r.due) > 0 {
+		next = r.due[0].due.Sub(now)
 	}
-	return expired, r.due[0].due.Sub(now), r.closed
+	r.wakes = now.Add(next)
+	return expired, next, r.closed
 }
 
 // send extends what is ready, until nothing is.
@@ -262,7 +271,7 @@ func (r *renewals) extended(s *lease, start time.Time, o outcome) bool {
 	if o == doneInterrupted {
 		s.cancel(lock.ErrInterrupted) // with the mutex, or a release may come before
 	}
-	r.poke()
+	r.wakeFor(s)
 	return true
 }
 

@@ -3,35 +3,39 @@ package redislock
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed grant.lua
-	grantLua string
-	//go:embed acquire.lua
-	acquireLua string
-	//go:embed extend.lua
-	extendLua string
-	//go:embed leave.lua
-	leaveLua string
-	//go:embed interrupt.lua
-	interruptLua string
-)
+//go:embed *.lua
+var files embed.FS
+
+// source reads a script and what it includes.
+func source(name string) string {
+	content, _ := files.ReadFile(name) // embedded
+	var b strings.Builder
+	for line := range strings.Lines(string(content)) {
+		if included, ok := strings.CutPrefix(line, "-- include "); ok {
+			line = source(strings.TrimSpace(included))
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
 
 // scripts are those of one Locker.
 type scripts struct{ acquire, extend, leave, interrupt script }
 
 func (s *scripts) init() {
-	s.acquire.init(grantLua+acquireLua, 5)
-	s.extend.init(extendLua, 3)
-	s.leave.init(grantLua+leaveLua, 5)
-	s.interrupt.init(interruptLua, 2)
+	s.acquire.init(source("acquire.lua"), 5)
+	s.extend.init(source("extend.lua"), 3)
+	s.leave.init(source("leave.lua"), 5)
+	s.interrupt.init(source("interrupt.lua"), 2)
 }
 
 // A script is run by its hash once the server knows it, and sent whole where it
@@ -49,30 +53,44 @@ func (s *script) init(source string, keys int) {
 	s.source, s.hash, s.keys = source, hex.EncodeToString(sum[:]), keys
 }
 
-func (s *script) run(ctx context.Context, client *redis.Client, keysAndArgs ...any) (any, error) {
-	if s.known.Load() {
-		reply, err := s.send(ctx, client, "evalsha", s.hash, keysAndArgs)
-		if !redis.HasErrorPrefix(err, "NOSCRIPT") {
-			return reply, err
-		}
+// A command is the script with its keys and arguments, as go-redis takes it: those
+// that are pointers are sent as what they point to, without being boxed.
+type command []any
+
+func (s *script) with(keysAndArgs ...any) command {
+	return append(append(make(command, 0, 3+len(keysAndArgs)), "evalsha", s.hash, s.keys), keysAndArgs...)
+}
+
+// whole has the script sent with the command.
+func (s *script) whole(c command) { c[0], c[1] = "eval", s.source }
+
+func (s *script) run(ctx context.Context, client *redis.Client, c command) (any, error) {
+	known := s.known.Load()
+	if !known {
+		s.whole(c)
 	}
-	reply, err := s.send(ctx, client, "eval", s.source, keysAndArgs)
-	if err == nil {
+	reply, err := send(ctx, client, c)
+	if known && unknownScript(err) {
+		s.whole(c)
+		reply, err = send(ctx, client, c)
+	}
+	if err == nil && !known {
 		s.known.Store(true)
 	}
 	return reply, err
 }
 
-// runAll runs the script for each of the arguments, all in one trip, and returns
-// a command for each, with its reply or its error.
-func (s *script) runAll(ctx context.Context, client *redis.Client, keysAndArgs [][]any) []*redis.Cmd {
-	name, body := any("evalsha"), s.hash
-	if !s.known.Load() {
-		name, body = "eval", s.source
+// runAll runs the script once for each command, all in one trip, and returns them
+// with their replies or errors.
+func (s *script) runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
+	known := s.known.Load()
+	if !known {
+		s.allWhole(commands)
 	}
-	cmds := s.sendAll(ctx, client, name, body, keysAndArgs)
-	if len(cmds) > 0 && redis.HasErrorPrefix(cmds[0].Err(), "NOSCRIPT") {
-		cmds = s.sendAll(ctx, client, "eval", s.source, keysAndArgs)
+	cmds := sendAll(ctx, client, commands)
+	if known && len(cmds) > 0 && unknownScript(cmds[0].Err()) {
+		s.allWhole(commands)
+		cmds = sendAll(ctx, client, commands)
 	}
 	if len(cmds) > 0 && cmds[0].Err() == nil {
 		s.known.Store(true)
@@ -80,26 +98,32 @@ func (s *script) runAll(ctx context.Context, client *redis.Client, keysAndArgs [
 	return cmds
 }
 
-func (s *script) sendAll(ctx context.Context, client *redis.Client, name, body any, keysAndArgs [][]any) []*redis.Cmd {
-	cmds := make([]*redis.Cmd, len(keysAndArgs))
+func (s *script) allWhole(commands []command) {
+	for _, c := range commands {
+		s.whole(c)
+	}
+}
+
+func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+func send(ctx context.Context, client *redis.Client, c command) (any, error) {
+	cmd := redis.NewCmd(ctx, c...)
+	if err := client.Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
+
+func sendAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(commands))
 	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
-		for i, args := range keysAndArgs {
-			cmds[i] = redis.NewCmd(ctx, append([]any{name, body, s.keys}, args...)...)
+		for i, c := range commands {
+			cmds[i] = redis.NewCmd(ctx, c...)
 			_ = p.Process(ctx, cmds[i])
 		}
 		return nil
 	})
 	return cmds
-}
-
-func (s *script) send(ctx context.Context, client *redis.Client, name, body any, keysAndArgs []any) (any, error) {
-	args := make([]any, 0, 3+len(keysAndArgs))
-	args = append(append(args, name, body, s.keys), keysAndArgs...)
-	cmd := redis.NewCmd(ctx, args...)
-	if err := client.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	return cmd.Val(), nil
 }
 
 func integer(fields []any, i int) int64 {

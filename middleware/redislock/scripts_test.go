@@ -39,9 +39,12 @@ func learnScripts(t *testing.T, server *redistest.Server) scripts {
 
 func (s scripts) do(command []any, args ...any) []any {
 	s.t.Helper()
-	reply, err := s.server.Client().Do(s.t.Context(), append(command[:8:8], args...)...).Slice()
+	reply, err := s.server.Client().Do(s.t.Context(), append(command[:8:8], args...)...).Result()
 	require.NoError(s.t, err)
-	return reply
+	if list, ok := reply.([]any); ok {
+		return list
+	}
+	return []any{reply}
 }
 
 // A question as acquire.lua takes it. What is left out is that of a caller that
