@@ -3,7 +3,7 @@
 //
 // Program bench measures them side by side, on one redis-server, and prints what
 // our README says of them. Run it from here, on a machine that does nothing else;
-// it takes ten minutes:
+// it takes a quarter of an hour:
 //
 //	go run ./bench            # -h for part of it, -markdown for the README
 //

@@ -17,7 +17,7 @@ func (s *lease) question() command {
 func (s *lease) farewell(next *lease) command {
 	c := s.locker.scripts.leaving(&s.names, &s.token, s.tombstoneFor())
 	if next != nil && next.succession.Load() != departed {
-		c = append(c, &next.token, millis(next.ttl), &next.inbox, millis(next.placeFor()), next.waited())
+		c.args = append(c.args, &next.token, millis(next.ttl), &next.inbox, millis(next.placeFor()), next.waited())
 	}
 	return c
 }

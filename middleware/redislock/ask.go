@@ -6,17 +6,14 @@ import (
 	"time"
 )
 
-// ask asks for the lock. It waits for a connection at most for patience, since
-// nothing is sent before there is one, and then takes as long as a call.
+// ask asks for the lock. It waits at most for patience until it can be sent, and
+// then takes as long as a call.
 func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (answer, error) {
-	bound, err := l.ready(ctx, l.askSlots, patience)
-	if err != nil {
-		return answer{}, err
-	}
-	defer l.askSlots.give()
 	for {
 		c := &call{lease: s, result: result{op: acquire}}
-		c.do(ctx, bound)
+		if err := c.do(ctx, patience); err != nil {
+			return answer{}, err
+		}
 		s.uncertain = s.uncertain || c.uncertain
 		a := c.answer
 		switch {

@@ -45,44 +45,71 @@ type result struct {
 
 func failed(op operation, err error) result { return result{op, failure(err), explained(err)} }
 
-// A call is an acquire or a release, with the attempts that it takes.
+// A call is an acquire or a release, with the attempts that it takes: a rider.
 type call struct {
 	lease *lease
 	next  *lease // with a release: who is entered on the way; may be nil
 
 	result             // of the newest attempt
-	sent     time.Time // when that began
+	began    time.Time // the first attempt
+	sent     time.Time // the newest
 	answer   answer    // to an acquire, or to next
 	restarts int64     // that had been noticed when an acquire was written
 
 	uncertain bool // an attempt has ended as unknown
 }
 
-// do makes the call, again where that fails quickly, and takes bound at most. An
-// attempt that has been sent is seen through, whoever has stopped waiting: ctx is
-// for the observer. The caller has a place among the slots of the connections.
-func (c *call) do(ctx context.Context, bound time.Duration) {
+// do makes the call. An attempt that has been sent is seen through, whoever has
+// stopped waiting. An error says that nothing was sent: see trips.
+func (c *call) do(ctx context.Context, patience time.Duration) error {
 	l := c.lease.locker
-	l.persist(bound, func(bound time.Duration) (outcome, bool) {
-		c.attempt(bound)
-		c.uncertain = c.uncertain || c.outcome == unknown
-		return c.outcome, c.outcome.known() && !c.tooLate()
-	})
+	t := &l.releases
+	if c.op == acquire {
+		t = &l.asks
+	}
+	if err := t.carry(ctx, patience, c); err != nil {
+		return err
+	}
 	if !l.isClosed() {
 		l.health.report(ctx, c.result)
 	}
+	return nil
 }
 
-// attempt makes the call once.
-func (c *call) attempt(bound time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
-	defer cancel()
+func (c *call) command() command {
+	s, l := c.lease, c.lease.locker
 	c.answer, c.sent = answer{}, time.Now()
-	if c.op == acquire {
-		c.result = c.acquire(ctx)
-	} else {
-		c.result = c.release(ctx)
+	if c.began.IsZero() {
+		c.began = c.sent
 	}
+	if c.op == release {
+		if c.next == nil {
+			c.next = s.successor()
+		}
+		return s.farewell(c.next)
+	}
+	c.restarts = l.restarts.count.Load()
+	if s.try {
+		// From here on the reply may be older than whoever comes now.
+		l.tries.Forget(s.key)
+		s.mode = "try"
+	} else {
+		l.inbox.admit(s)
+	}
+	return s.question()
+}
+
+func (c *call) take(reply any, err error) (o outcome, settled bool) {
+	switch {
+	case err != nil:
+		c.result = failed(c.op, err)
+	case c.op == acquire:
+		c.result = c.acquired(reply)
+	default:
+		c.result = c.released(reply)
+	}
+	c.uncertain = c.uncertain || c.outcome == unknown
+	return c.outcome, c.outcome.known() && !c.tooLate()
 }
 
 // tooLate says that the lock was granted, and the lease is over by now.
@@ -90,26 +117,9 @@ func (c *call) tooLate() bool {
 	return c.op == acquire && c.outcome == done && !time.Now().Before(c.sent.Add(validFor(c.lease.ttl)))
 }
 
-func (c *call) acquire(ctx context.Context) result {
-	s, l := c.lease, c.lease.locker
-	if s.try {
-		// From here on the reply may be older than whoever comes now.
-		l.tries.Forget(s.key)
-	}
-	if err := l.restarts.settle(ctx); err != nil {
-		return result{acquire, unsent, err}
-	}
-	c.sent = time.Now() // that was no part of the question
-	c.restarts = l.restarts.count.Load()
-	s.mode = "try"
-	if !s.try {
-		l.inbox.admit(s)
-	}
-	reply, err := l.scripts.acquire.run(ctx, l.askClient, s.question())
-	if err != nil {
-		return failed(acquire, err)
-	}
+func (c *call) acquired(reply any) result {
 	fields, _ := reply.([]any)
+	var err error
 	c.answer, err = readAnswer(fields, c.sent)
 	switch {
 	case err != nil:
@@ -121,12 +131,7 @@ func (c *call) acquire(ctx context.Context) result {
 	}
 }
 
-func (c *call) release(ctx context.Context) result {
-	s, l := c.lease, c.lease.locker
-	reply, err := l.scripts.leave.run(ctx, l.holdClient, s.farewell(c.next))
-	if err != nil {
-		return failed(release, err)
-	}
+func (c *call) released(reply any) result {
 	if fields, ok := reply.([]any); ok && len(fields) > 1 { // of next as well
 		reply = fields[0]
 		c.answer, _ = readAnswer(fields[1:], c.sent) // where it makes no sense, next asks itself

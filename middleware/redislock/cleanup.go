@@ -96,7 +96,7 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 		commands[i] = l.scripts.leaving(&g.names, &g.token, g.tombstone)
 	}
 	var worst result
-	for i, reply := range l.scripts.leave.runAll(ctx, l.holdClient, commands) {
+	for i, reply := range runAll(ctx, l.holdClient, commands) {
 		r := result{op: release, outcome: done}
 		if err := reply.Err(); err != nil {
 			r = failed(release, err)

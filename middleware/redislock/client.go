@@ -24,7 +24,7 @@ func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *r
 	o.PoolTimeout = opTimeout
 	o.MinIdleConns = 0
 	o.PoolSize, o.MaxActiveConns = poolSize, poolSize
-	o.PipelinePoolSize = maxExtending + 1 // one for clean-up
+	o.PipelinePoolSize = -1 // none of its own
 	if o.CredentialsProviderContext != nil || o.CredentialsProvider != nil {
 		o.CredentialsProviderContext = credentialsBounded(o.CredentialsProviderContext, o.CredentialsProvider)
 	}

@@ -15,7 +15,7 @@ func (l *Locker) extendAll(batch []*lease) {
 	for i, s := range batch {
 		commands[i] = s.extension()
 	}
-	replies := l.scripts.extend.runAll(ctx, l.holdClient, commands)
+	replies := runAll(ctx, l.holdClient, commands)
 	var worst result
 	var lost []*lease
 	for i, s := range batch {

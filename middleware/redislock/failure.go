@@ -49,19 +49,16 @@ func unavailable(err error) error {
 	return fmt.Errorf("redislock: %w: %v", lock.ErrUnavailable, err)
 }
 
-// outcomeOf is failure for what succeeds as well.
-func outcomeOf(err error) outcome {
-	if err == nil {
-		return done
-	}
-	return failure(err)
-}
+// An unsentError is why a command was not sent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
 
 // failure sorts an error of go-redis by what it says about the command: not
 // sent at all, refused by the server, or gone without a reply.
 func failure(err error) outcome {
 	switch {
-	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
+	case is[unsentError](err), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
 		return unsent
 	case err == errUnlooked:
 		return unlooked

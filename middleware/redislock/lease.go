@@ -111,23 +111,19 @@ func (s *lease) giveBack(ctx context.Context) error {
 // unlock frees the lock, which was trusted until then, and enters who waits
 // behind in this process.
 func (s *lease) unlock(ctx context.Context, until time.Time) error {
-	l := s.locker
 	// A lease that is over is in no hurry: it runs out by itself.
 	patience := max(callTimeout, min(time.Until(until), 4*opTimeout))
-	bound, err := l.ready(context.Background(), l.releaseSlots, patience)
-	if err != nil {
+	c := &call{lease: s, result: result{op: release}}
+	if err := c.do(context.WithoutCancel(ctx), patience); err != nil {
 		return unavailable(err)
 	}
-	defer l.releaseSlots.give()
-	valid := time.Now().Before(until)
-	c := &call{lease: s, next: s.successor(), result: result{op: release}}
-	c.do(ctx, bound)
 	given, _ := s.mutex.UnlockContext(&c.result)
 	if c.next != nil {
 		c.next.offered = c.answer
 		c.next.placed = true
 		c.next.uncertain = c.uncertain || c.answer.code == 0
 	}
+	valid := c.began.Before(until)
 	switch {
 	case given:
 		return nil

@@ -8,7 +8,7 @@ import "time"
 // full of connections that the server has closed, and each shows only when it is
 // used. All that is attempted can be repeated. It takes bound at most, of which
 // one attempt may be all.
-func (l *Locker) persist(bound time.Duration, attempt func(bound time.Duration) (o outcome, settled bool)) {
+func persist(bound time.Duration, attempt func(bound time.Duration) (o outcome, settled bool)) {
 	start := time.Now()
 	o, settled := attempt(bound)
 	for alike := 0; !settled && alike < 2; {

@@ -22,11 +22,11 @@ type Locker struct {
 	config
 	health *health
 
-	// Two pools to the same server. However many ask, those who hold always
+	// Two clients of the same server. However many ask, those who hold always
 	// have connections to renew and release with.
 	askClient, holdClient *redis.Client
-	askSlots              slots // of askClient's pool
-	releaseSlots          slots // of holdClient's pool
+	asks, interrupts      trips // of askClient
+	releases              trips // of holdClient
 
 	scripts  scripts
 	redsync  *redsync.Redsync
@@ -77,40 +77,32 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	size := single.Options().PoolSize
 	l := &Locker{
-		config:       c,
-		askSlots:     make(slots, size),
-		releaseSlots: make(slots, size),
-		closed:       make(chan struct{}),
+		config: c,
+		closed: make(chan struct{}),
 	}
 	l.health = newHealth(single.Options().Addr, l.observe)
 	l.redsync = redsync.New(pool{})
 	l.renewals = newRenewals()
 	l.restarts = &restarts{created: time.Now(), noticed: l.renewals.hurry}
 	ended := func() { l.restarts.ended.Add(1) }
-	l.askClient = derive(single, size, ended, l.restarts.admit)
-	l.holdClient = derive(single, size, ended, nil)
+	most := max(1, single.Options().PoolSize/2)                    // of the trips of a kind
+	l.askClient = derive(single, most+2, ended, l.restarts.admit)  // one for interrupts, one for restarts
+	l.holdClient = derive(single, most+maxExtending+1, ended, nil) // one for clean-up
+	l.asks = trips{locker: l, client: l.askClient, limit: most, prepare: l.restarts.settle}
+	l.interrupts = trips{locker: l, client: l.askClient, limit: 1, prepare: l.restarts.settle}
+	l.releases = trips{locker: l, client: l.holdClient, limit: most}
 	l.restarts.client = l.askClient
 	l.inbox = newInbox(l, c.prefix+"inbox:"+rand.Text())
 	l.cleanup = &cleanup{locker: l}
 	l.scripts.init()
-	for _, s := range []slots{l.askSlots, l.releaseSlots} {
-		s <- struct{}{} // nobody else has one yet
-	}
 	l.warm(func(ctx context.Context) error {
-		defer l.askSlots.give()
 		_, err := l.restarts.look(ctx, l.askClient, false)
 		return err
 	})
-	l.warm(func(ctx context.Context) error {
-		defer l.releaseSlots.give()
-		return l.holdClient.Ping(ctx).Err()
-	})
-	l.warm(func(ctx context.Context) error {
-		_, err := l.holdClient.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Ping(ctx).Err() })
-		return err
-	})
+	for range 2 { // a release, a renewal
+		l.warm(func(ctx context.Context) error { return l.holdClient.Ping(ctx).Err() })
+	}
 	return l, nil
 }
 
@@ -136,30 +128,15 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	if s, ok := l.turns.Head(key); ok && l.renewals.interrupt(s) {
 		return true, nil
 	}
-	bound, err := l.ready(ctx, l.askSlots, callTimeout)
-	if err != nil {
+	i := &interruption{locker: l, names: namesOf(l.prefix, key)}
+	if err := l.interrupts.carry(ctx, callTimeout, i); err != nil {
 		return false, unavailable(err)
 	}
-	defer l.askSlots.give()
-	n := namesOf(l.prefix, key)
-	var held any
-	r := result{op: interrupt}
-	l.persist(bound, func(bound time.Duration) (outcome, bool) {
-		ctx, cancel := context.WithTimeout(context.Background(), bound)
-		defer cancel()
-		if err = l.restarts.settle(ctx); err != nil {
-			r.outcome, r.err = failure(err), err
-			return r.outcome, false
-		}
-		held, err = l.scripts.interrupt.run(ctx, l.askClient, l.scripts.interrupt.with(&n.lock, &n.interrupt))
-		r.outcome, r.err = outcomeOf(err), err
-		return r.outcome, r.outcome.replied()
-	})
-	l.health.report(ctx, r)
-	if err != nil {
-		return false, unavailable(err)
+	l.health.report(ctx, i.result)
+	if i.err != nil {
+		return false, unavailable(i.err)
 	}
-	return held == int64(1), nil
+	return i.held, nil
 }
 
 // Close ends everything that the Locker does, and closes its connections. Call
@@ -179,10 +156,9 @@ func (l *Locker) Close() error {
 		l.inbox.close()
 		l.cleanup.close()
 		l.warming.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		l.askSlots.drain(ctx)
-		l.releaseSlots.drain(ctx)
+		for _, t := range []*trips{&l.asks, &l.interrupts, &l.releases} {
+			t.close()
+		}
 		err = errors.Join(l.askClient.Close(), l.holdClient.Close())
 	})
 	return err

@@ -113,12 +113,20 @@ func (r *renewals) hurry() {
 	defer r.mu.Unlock()
 	now := time.Now()
 	for _, s := range r.due {
-		if !s.inLine && s.extending == nil {
+		if !s.beingExtended() {
 			s.due = now
 		}
 	}
 	heap.Init(&r.due)
 	r.poke()
+}
+
+func (s *lease) beingExtended() bool { return s.inLine || s.extending != nil }
+
+// soon says whether s, which is not due yet, is extended together with one that is.
+// Of many leases, each would otherwise make a trip of its own.
+func (s *lease) soon(now time.Time) bool {
+	return !s.beingExtended() && now.Add(s.ttl/100).After(s.due)
 }
 
 func (r *renewals) drop(s *lease) {
@@ -172,17 +180,23 @@ func (r *renewals) run() {
 func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.due) > 0 && (r.closed || !now.Before(r.due[0].due)) {
+	anyDue := false
+	for len(r.due) > 0 {
 		s := r.due[0]
+		over := !now.Before(s.until)
+		if !r.closed && !over && now.Before(s.due) && !(anyDue && s.soon(now)) {
+			break
+		}
 		switch {
 		case r.closed:
 			s.lost = errNotRenewed
-		case !now.Before(s.until):
+		case over:
 			s.lost = lock.ErrExpired
 		default:
-			if !s.inLine && s.extending == nil {
+			if !s.beingExtended() {
 				s.inLine = true
 				heap.Push(&r.ready, s)
+				anyDue = true
 			}
 			r.postpone(s, s.until)
 			continue

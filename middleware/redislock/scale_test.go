@@ -194,11 +194,13 @@ func TestTenThousandLeases(t *testing.T) {
 		}
 	})
 
-	start, sent := time.Now(), server.Commands("evalsha")["evalsha"]
+	start, sent, read := time.Now(), server.Commands("evalsha")["evalsha"], reads(t, server)
 	requireNoEvent(t, events, quiet)
 	took, renewed := time.Since(start), server.Commands("evalsha")["evalsha"]-sent
-	t.Logf("%d other leases in %v; then %d renewals in %v", pairs.Load(), burst, renewed, took)
+	read = reads(t, server) - read
+	t.Logf("%d other leases in %v; then %d renewals in %v, which the server read at %d times", pairs.Load(), burst, renewed, took, read)
 	assert.LessOrEqual(t, float64(renewed)/held, 1+float64(took)/float64(ttl/3), "more often than at a third of the TTL")
+	assert.Less(t, read, renewed/10, "renewals come together")
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+fewGoroutines)
 	for _, lease := range leases {
 		require.NoError(t, context.Cause(lease.Context()), lease.Key())
@@ -209,6 +211,16 @@ func TestTenThousandLeases(t *testing.T) {
 	assert.Less(t, releases.get(), late)
 	requireNoEvent(t, events, 0)
 	requireOnlyFences(t, server, ttl)
+}
+
+// reads counts how often the server has read from a connection.
+func reads(t *testing.T, server *redistest.Server) int64 {
+	t.Helper()
+	stats, err := server.Client().InfoMap(t.Context(), "stats").Result()
+	require.NoError(t, err)
+	n, err := strconv.ParseInt(stats["Stats"]["total_reads_processed"], 10, 64)
+	require.NoError(t, err)
+	return n
 }
 
 func requireNoEvent(t *testing.T, events <-chan lock.Event, within time.Duration) {

@@ -53,61 +53,73 @@ func (s *script) init(source string, keys int) {
 	s.source, s.hash, s.keys = source, hex.EncodeToString(sum[:]), keys
 }
 
-// A command is the script with its keys and arguments, as go-redis takes it: those
-// that are pointers are sent as what they point to, without being boxed.
-type command []any
+// A command runs a script with its keys and arguments. Those that are pointers are
+// sent as what they point to, without being boxed.
+type command struct {
+	script *script
+	args   []any // as go-redis takes them
+}
 
 func (s *script) with(keysAndArgs ...any) command {
-	return append(append(make(command, 0, 3+len(keysAndArgs)), "evalsha", s.hash, s.keys), keysAndArgs...)
+	return command{s, append(append(make([]any, 0, 3+len(keysAndArgs)), "evalsha", s.hash, s.keys), keysAndArgs...)}
 }
 
 // whole has the script sent with the command.
-func (s *script) whole(c command) { c[0], c[1] = "eval", s.source }
+func (c command) whole() { c.args[0], c.args[1] = "eval", c.script.source }
 
-func (s *script) run(ctx context.Context, client *redis.Client, c command) (any, error) {
-	known := s.known.Load()
+// run runs one command.
+func run(ctx context.Context, client *redis.Client, c command) (any, error) {
+	known := c.script.known.Load()
 	if !known {
-		s.whole(c)
+		c.whole()
 	}
 	reply, err := send(ctx, client, c)
 	if known && unknownScript(err) {
-		s.whole(c)
+		c.whole()
 		reply, err = send(ctx, client, c)
 	}
 	if err == nil && !known {
-		s.known.Store(true)
+		c.script.known.Store(true)
 	}
 	return reply, err
 }
 
-// runAll runs the script once for each command, all in one trip, and returns them
-// with their replies or errors.
-func (s *script) runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
-	known := s.known.Load()
+// runAll runs commands of one script in one trip, and returns them with their
+// replies or errors. A script that is not known is sent once: the server knows it
+// from then on, and carries out the rest after that.
+func runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
+	known := commands[0].script.known.Load()
 	if !known {
-		s.allWhole(commands)
+		commands[0].whole()
 	}
 	cmds := sendAll(ctx, client, commands)
-	if known && len(cmds) > 0 && unknownScript(cmds[0].Err()) {
-		s.allWhole(commands)
-		cmds = sendAll(ctx, client, commands)
+	if cmds[0].Err() == nil && !known {
+		commands[0].script.known.Store(true)
 	}
-	if len(cmds) > 0 && cmds[0].Err() == nil {
-		s.known.Store(true)
+	// Scripts may be flushed at any moment, also between two of these.
+	var again []command
+	for i, cmd := range cmds {
+		if unknownScript(cmd.Err()) {
+			again = append(again, commands[i])
+		}
+	}
+	if len(again) == 0 {
+		return cmds
+	}
+	again[0].whole()
+	replies := sendAll(ctx, client, again)
+	for i, cmd := range cmds {
+		if unknownScript(cmd.Err()) {
+			cmds[i], replies = replies[0], replies[1:]
+		}
 	}
 	return cmds
-}
-
-func (s *script) allWhole(commands []command) {
-	for _, c := range commands {
-		s.whole(c)
-	}
 }
 
 func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 func send(ctx context.Context, client *redis.Client, c command) (any, error) {
-	cmd := redis.NewCmd(ctx, c...)
+	cmd := redis.NewCmd(ctx, c.args...)
 	if err := client.Process(ctx, cmd); err != nil {
 		return nil, err
 	}
@@ -118,7 +130,7 @@ func sendAll(ctx context.Context, client *redis.Client, commands []command) []*r
 	cmds := make([]*redis.Cmd, len(commands))
 	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, c := range commands {
-			cmds[i] = redis.NewCmd(ctx, c...)
+			cmds[i] = redis.NewCmd(ctx, c.args...)
 			_ = p.Process(ctx, cmds[i])
 		}
 		return nil

@@ -12,28 +12,47 @@ import (
 // A bench runs scenarios on one redis-server.
 type bench struct {
 	server *server
-	times  times
+	scale  scale
 }
 
-// times are how long the scenarios take, for each peer, and how long after that
-// those are waited for who wait then.
-type times struct{ distinct, contended, handoff, settle, waiting, patience time.Duration }
+// A scale is how long the scenarios take, for each peer, and with how much.
+type scale struct {
+	distinct, contended, handoff time.Duration
+	leases                       int
+	held                         time.Duration
+	crowd                        int
+	crowded                      time.Duration // how long each of the crowd waits
+	settle, waiting              time.Duration
+	patience                     time.Duration // how long those are waited for who wait when it is over
+}
 
 var (
-	thorough = times{2 * time.Second, 3 * time.Second, 3 * time.Second, time.Second, 20 * time.Second, 6 * time.Second}
-	brief    = times{30 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond}
+	thorough = scale{
+		distinct: 2 * time.Second, contended: 3 * time.Second, handoff: 3 * time.Second,
+		leases: 10_000, held: time.Minute,
+		crowd: 5_000, crowded: 10 * time.Second,
+		settle: time.Second, waiting: 20 * time.Second,
+		patience: 6 * time.Second,
+	}
+	brief = scale{
+		distinct: 30 * time.Millisecond, contended: 100 * time.Millisecond, handoff: 100 * time.Millisecond,
+		leases: 200, held: 100 * time.Millisecond,
+		crowd: 100, crowded: 300 * time.Millisecond,
+		settle: 50 * time.Millisecond, waiting: 300 * time.Millisecond,
+		patience: 600 * time.Millisecond,
+	}
 )
 
 // task returns one with keys of its own.
 func (b *bench) task(p peer, load string) task {
-	return task{Peer: p.name, Redis: b.server.addr, TTL: ttl, NoLoop: b.server.noLoop(), Load: load, Patience: b.times.patience, Name: "bench:" + rand.Text()}
+	return task{Peer: p.name, Redis: b.server.addr, TTL: ttl, NoLoop: b.server.noLoop(), Load: load, Patience: b.scale.patience, Name: "bench:" + rand.Text()}
 }
 
 var errTooLong = errors.New("it takes too long")
 
 // run has tasks done by workers, under the direction of do.
 func (b *bench) run(ctx context.Context, tasks []task, do func(context.Context, *crew) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errTooLong)
 	defer cancel()
 	workers, err := hire(ctx, tasks...)
 	if err != nil {
@@ -53,12 +72,14 @@ type row struct {
 	samples []sample
 }
 
-// rows runs scenarios and returns, for each, a row for each peer.
+// rows runs scenarios and returns, for each, a row for each peer that takes part.
 func (b *bench) rows(ctx context.Context, c config, progress io.Writer) ([][]row, error) {
 	all := make([][]row, len(c.scenarios))
 	for i, s := range c.scenarios {
 		for _, p := range c.peers {
-			all[i] = append(all[i], row{peer: p})
+			if p.renews || !s.renewed {
+				all[i] = append(all[i], row{peer: p})
+			}
 		}
 		if s.limited {
 			all[i] = append(all[i], row{peer: limit})

@@ -34,8 +34,8 @@ func (w *worker) contend() {
 	w.report.Sent = w.wire.sent.Load() - before
 }
 
-// A crowd is what became of workers that contended.
-type crowd struct {
+// An outcome is what became of workers that contended.
+type outcome struct {
 	sample
 	holds     []hold // all
 	givenUp   []int64
@@ -44,7 +44,7 @@ type crowd struct {
 }
 
 // contend runs tasks that contend. All have the same Time.
-func (b *bench) contend(ctx context.Context, tasks ...task) (c crowd, err error) {
+func (b *bench) contend(ctx context.Context, tasks ...task) (o outcome, err error) {
 	err = b.run(ctx, tasks, func(ctx context.Context, workers *crew) error {
 		before, err := b.server.calls(ctx)
 		if err != nil {
@@ -62,16 +62,16 @@ func (b *bench) contend(ctx context.Context, tasks ...task) (c crowd, err error)
 		if err != nil {
 			return err
 		}
-		c.all = after - before
+		o.all = after - before
 		for _, r := range reports {
-			c.sent += r.Sent
-			c.givenUp = append(c.givenUp, r.GivenUp...)
+			o.sent += r.Sent
+			o.givenUp = append(o.givenUp, r.GivenUp...)
 		}
-		c.holds = c.check(reports)
-		c.timed = between(c.holds, start, start.Add(tasks[0].Time))
+		o.holds = o.check(reports)
+		o.timed = between(o.holds, start, start.Add(tasks[0].Time))
 		return nil
 	})
-	return c, err
+	return o, err
 }
 
 // levels are how many goroutines lock distinct keys.
@@ -85,16 +85,16 @@ func distinct(ctx context.Context, b *bench, p peer) (sample, error) {
 	for _, n := range levels {
 		t := b.task(p, "contend")
 		t.Goroutines, t.OwnKeys, t.Keys = n, true, 16
-		t.Time = b.times.distinct
-		c, err := b.contend(ctx, t)
+		t.Time = b.scale.distinct
+		o, err := b.contend(ctx, t)
 		if err != nil {
 			return s, err
 		}
-		s.figures = append(s.figures, rate(c.timed, t.Time))
-		s.add(c.sample)
-		locks += float64(len(c.holds))
-		sent += float64(c.sent)
-		all += float64(c.all)
+		s.figures = append(s.figures, rate(o.timed, t.Time))
+		s.add(o.sample)
+		locks += float64(len(o.holds))
+		sent += float64(o.sent)
+		all += float64(o.all)
 	}
 	s.figures = append(s.figures, sent/locks, all/locks)
 	return s, nil
@@ -106,38 +106,38 @@ func contended(keys int, hold time.Duration) measurement {
 	const processes, goroutines = 3, 16
 	return func(ctx context.Context, b *bench, p peer) (sample, error) {
 		t := b.task(p, "contend")
-		t.Keys, t.Goroutines, t.Hold, t.Time = keys, goroutines, hold, b.times.contended
+		t.Keys, t.Goroutines, t.Hold, t.Time = keys, goroutines, hold, b.scale.contended
 		tasks := []task{t, t, t}
 		if p.name == limit.name {
 			t.Goroutines *= processes
 			tasks = []task{t}
 		}
-		c, err := b.contend(ctx, tasks...)
+		o, err := b.contend(ctx, tasks...)
 		if err != nil {
-			return c.sample, err
+			return o.sample, err
 		}
 		var waits, holds []float64
-		for _, h := range c.holds {
+		for _, h := range o.holds {
 			waits = append(waits, milliseconds(h.From-h.Asked))
 			holds = append(holds, milliseconds(h.To-h.From))
 		}
-		for _, w := range c.givenUp {
+		for _, w := range o.givenUp {
 			waits = append(waits, milliseconds(w))
 		}
 		shares := make([]float64, len(tasks))
-		for _, h := range c.timed {
+		for _, h := range o.timed {
 			shares[h.process]++
 		}
 		// What the last of all waits for, if each is served in turn.
 		turns := (processes*goroutines/float64(keys) - 1) * mean(holds)
-		locks := float64(len(c.holds))
-		c.figures = []float64{
-			rate(c.timed, t.Time),
+		locks := float64(len(o.holds))
+		o.figures = []float64{
+			rate(o.timed, t.Time),
 			quantile(waits, 0.5), quantile(waits, 0.99), quantile(waits, 1), quantile(waits, 0.99) / turns,
-			float64(c.sent) / locks, float64(c.all) / locks,
+			float64(o.sent) / locks, float64(o.all) / locks,
 			slices.Max(shares) / slices.Min(shares),
 		}
-		return c.sample, nil
+		return o.sample, nil
 	}
 }
 

@@ -13,6 +13,7 @@ type hold struct {
 	Key      int
 	Asked    int64 // before Lock was called
 	From, To int64 // when it returned, and before unlock was called
+	Freed    int64 // when unlock returned
 	process  int
 }
 

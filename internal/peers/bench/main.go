@@ -72,9 +72,9 @@ func run(ctx context.Context, c config, out, progress io.Writer) error {
 	if c.runs < 1 {
 		return errors.New("-runs must be at least 1")
 	}
-	b := bench{times: thorough}
+	b := bench{scale: thorough}
 	if c.quick {
-		b.times, c.runs = brief, 1
+		b.scale, c.runs = brief, 1
 	}
 	if c.redis == "" {
 		addr, stop, err := startRedis()

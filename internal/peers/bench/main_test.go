@@ -60,25 +60,25 @@ func TestBench(t *testing.T) {
 	require.Zero(t, wait(t, p))
 	assert.NotContains(t, p.Output(), "ERROR")
 	assert.Regexp(t, `reqlock, redsync v\S+, bsm/redislock v\S+, rueidislock v\S+, on go-redis v\S+; \d+ cores, go\S+ \S+, Redis \d\S+; one run\n`, p.Output())
+	all := []string{"reqlock", "redsync", "bsm/redislock", "rueidislock"}
+	limited := append(slices.Clone(all), "sync.Mutex")
 	for _, c := range []struct {
 		scenario string
 		figures  int
-		limit    bool
+		names    []string
 	}{
-		{"a", 10, false},
-		{"b", 10, true},
-		{"c", 10, true},
-		{"d", 6, false},
-		{"e", 5, false},
+		{"a", 10, all},
+		{"b", 10, limited},
+		{"c", 10, limited},
+		{"d", 6, all},
+		{"e", 8, []string{"reqlock", "rueidislock"}},
+		{"f", 6, all},
+		{"g", 5, all},
 	} {
-		names := []string{"reqlock", "redsync", "bsm/redislock", "rueidislock"}
-		if c.limit {
-			names = append(names, "sync.Mutex")
-		}
 		lines := table(t, p.Output(), c.scenario, "  +")
-		require.Len(t, lines, 1+len(names))
+		require.Len(t, lines, 1+len(c.names))
 		assert.Len(t, lines[0], c.figures)
-		for i, name := range names {
+		for i, name := range c.names {
 			row := lines[1+i]
 			assert.Equal(t, name, row[0])
 			assert.Len(t, row[1:], c.figures)
@@ -89,11 +89,11 @@ func TestBench(t *testing.T) {
 
 func TestMarkdown(t *testing.T) {
 	server := redistest.Start(t)
-	p := start(t, "-quick", "-markdown", "-scenario", "d,e", "-only", "reqlock,redsync", "-redis", server.Addr())
+	p := start(t, "-quick", "-markdown", "-scenario", "d,g", "-only", "reqlock,redsync", "-redis", server.Addr())
 	require.Zero(t, wait(t, p))
 	for scenario, head := range map[string][]string{
 		"d": {"mean", "× best", "p50", "p99", "max", "hand-offs"},
-		"e": {"waiter", "× best", "to begin with", "pings/s", "holder"},
+		"g": {"waiter", "× best", "to begin with", "pings/s", "holder"},
 	} {
 		lines := table(t, p.Output(), scenario, ` *\| *`)
 		require.Len(t, lines, 4)
@@ -115,7 +115,7 @@ func TestRefused(t *testing.T) {
 	closed := redistest.Start(t)
 	closed.Kill()
 	for _, c := range []struct{ args, says string }{
-		{"-scenario a,x", `there is no "x", there are a,b,c,d,e`},
+		{"-scenario a,x", `there is no "x", there are a,b,c,d,e,f,g`},
 		{"-only bsm", `there is no "bsm", there are reqlock,redsync,bsm/redislock,rueidislock`},
 		{"-runs 0", "-runs must be at least 1"},
 		{"-redis " + closed.Addr(), "bench: ask redis-server at " + closed.Addr()},
@@ -147,7 +147,7 @@ func TestLeavesNoProcess(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			args := []string{"-scenario", "e", "-only", "reqlock"}
+			args := []string{"-scenario", "g", "-only", "reqlock"}
 			all := 5 // the benchmark, two workers, sh and redis-server
 			working := func() bool { return true }
 			if !c.own {

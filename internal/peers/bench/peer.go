@@ -10,8 +10,9 @@ import (
 
 // A locker is how a peer locks a key. It may be called concurrently.
 type locker interface {
-	// Lock waits until it holds the key or ctx is done.
-	Lock(ctx context.Context, key string) (unlock func() error, err error)
+	// Lock waits until it holds the key or ctx is done. Held ends when the lock is
+	// lost, if the peer tells, and may end with ctx.
+	Lock(ctx context.Context, key string) (held context.Context, unlock func() error, err error)
 }
 
 // A peer is a library, set up as somebody who knows it would.
@@ -43,14 +44,15 @@ const ttl = 10 * time.Second
 type setup struct {
 	redis  string
 	ttl    time.Duration
+	pool   int  // connections of a go-redis client; 0: its default
 	noLoop bool // CLIENT TRACKING's NOLOOP works with scripts: from Redis 7.0.5 on
 	wire   *wire
 }
 
-// client returns a go-redis client as its documentation makes one, pool size
-// and dialer included, but that the wire counts.
+// client returns a go-redis client as its documentation makes one, dialer
+// included, but that the wire counts.
 func (s setup) client() *redis.Client {
-	o := &redis.Options{Addr: s.redis}
+	o := &redis.Options{Addr: s.redis, PoolSize: s.pool}
 	dial := redis.NewDialer(&redis.Options{DialTimeout: 5 * time.Second})
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return s.wire.tap(dial(ctx, network, addr))

@@ -21,10 +21,11 @@ func openRedsync(s setup) (locker, error) {
 // Lock tries until ctx is done, since the default of 32 tries is up after five
 // seconds. The delay between two tries is the default, 50 to 250 ms: a shorter
 // one would show shorter waits, and more commands by the same factor.
-func (l redsyncPeer) Lock(ctx context.Context, key string) (func() error, error) {
+func (l redsyncPeer) Lock(ctx context.Context, key string) (context.Context, func() error, error) {
 	m := l.sync.NewMutex(key, redsync.WithExpiry(l.ttl), redsync.WithTries(math.MaxInt))
 	if err := m.LockContext(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return func() error { _, err := m.UnlockContext(ctx); return err }, nil
+	ctx = context.WithoutCancel(ctx) // it bounds the wait only
+	return ctx, func() error { _, err := m.UnlockContext(ctx); return err }, nil
 }

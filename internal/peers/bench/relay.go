@@ -28,7 +28,7 @@ func handoff(ctx context.Context, b *bench, p peer) (s sample, err error) {
 	t := b.task(p, "relay")
 	t.Keys, t.Goroutines, t.Hold = 1, 1, 5*time.Millisecond
 	err = b.run(ctx, []task{t, t, t, t}, func(ctx context.Context, workers *crew) error {
-		reports, err := relayed(ctx, workers, b.times.handoff)
+		reports, err := relayed(ctx, workers, b.scale.handoff)
 		if err != nil {
 			return err
 		}

@@ -18,10 +18,10 @@ func openReqlock(s setup) (locker, error) {
 	return reqlock{locks, lock.Options{TTL: s.ttl, Wait: time.Minute, MaxQueue: 1 << 20}}, err
 }
 
-func (l reqlock) Lock(ctx context.Context, key string) (func() error, error) {
+func (l reqlock) Lock(ctx context.Context, key string) (context.Context, func() error, error) {
 	lease, err := l.locks.Acquire(ctx, key, l.options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return func() error { return lease.Release(ctx) }, nil
+	return lease.Context(), func() error { return lease.Release(ctx) }, nil
 }

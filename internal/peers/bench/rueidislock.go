@@ -44,16 +44,16 @@ func (s setup) dialRueidis(ctx context.Context, addr string, d *net.Dialer, _ *t
 
 // Lock hands on a context that ends with ctx while it waits, and not after. The
 // lock would end with it, and its TTL be no longer than what is left until then.
-func (l rueidisPeer) Lock(ctx context.Context, key string) (func() error, error) {
-	held, cancel := context.WithCancel(context.WithoutCancel(ctx))
+func (l rueidisPeer) Lock(ctx context.Context, key string) (context.Context, func() error, error) {
+	outer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	_, unlock, err := l.locks.WithContext(held, key)
+	held, unlock, err := l.locks.WithContext(outer, key)
 	if waited := stop(); err != nil {
 		cancel()
-		return nil, cmp.Or(ctx.Err(), err)
+		return nil, nil, cmp.Or(ctx.Err(), err)
 	} else if !waited {
 		unlock()
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
-	return func() error { unlock(); cancel(); return nil }, nil
+	return held, func() error { unlock(); cancel(); return nil }, nil
 }

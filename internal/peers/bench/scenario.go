@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// A scenario is one table: a row for each peer, with the figures that measure
-// returns.
+// A scenario is one table: a row for each peer that takes part, with the figures
+// that measure returns.
 type scenario struct {
 	id      string
 	title   string
 	columns []column
 	measure measurement
 	limited bool // the limit has a row, too
+	renewed bool // it takes a peer that renews
 	once    bool // it counts what hardly varies: one run says all
 }
 
@@ -54,6 +55,27 @@ var scenarios = []scenario{
 	},
 	{
 		id:    "e",
+		title: "one process holds 10,000 keys for 60 s, TTL 10 s; commands while they are held",
+		columns: []column{
+			{head: "lost", merge: highest}, {head: "sent/lease·s", digits: 3, best: lowest}, {head: "all/lease·s", digits: 3},
+			{head: "% of a core", digits: 1, best: lowest}, {head: "goroutines/lease", digits: 2}, {head: "taken in s", digits: 1},
+		},
+		measure: holding,
+		renewed: true,
+		once:    true,
+	},
+	{
+		id:    "f",
+		title: "5,000 callers at once, one process, pool of 10, one key held for 1 ms; each waits for 10 s at most",
+		columns: []column{
+			{head: "served %", digits: 1, best: highest}, {head: "last answer s", digits: 1},
+			{head: "late ms", digits: 1, merge: highest}, {head: "unlock ms", digits: 1, merge: highest},
+			{head: "sent/lock", digits: 2},
+		},
+		measure: crowding,
+	},
+	{
+		id:    "g",
 		title: "waiting for a key that another process holds, TTL 10 s: commands/s of one process",
 		columns: []column{
 			{head: "waiter", digits: 2, best: lowest}, {head: "to begin with"}, {head: "pings/s", digits: 2}, {head: "holder", digits: 2},

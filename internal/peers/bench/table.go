@@ -9,13 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// figure merges the samples of a row to one figure.
+// figure merges the samples of a row to one figure. A run need not have each.
 func (c column) figure(i int, r row) float64 {
 	var all []float64
 	for _, s := range r.samples {
-		all = append(all, s.figures[i])
+		if f := s.figures[i]; !math.IsNaN(f) {
+			all = append(all, f)
+		}
 	}
-	if c.merge != nil {
+	if c.merge != nil && len(all) > 0 {
 		return c.merge(all)
 	}
 	return median(all)

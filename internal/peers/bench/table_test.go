@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -40,6 +41,28 @@ func TestTable(t *testing.T) {
 | bsm/redislock | 40 | 1.00 | 0.50 | 0.0 | – | 3 |
 | sync.Mutex | 80 | 2.00 | 1.00 | 0.0 | – | 0 |
 `, "\n"), markdown.String())
+}
+
+// A figure that a run does not have is none of those that are merged.
+func TestFigure(t *testing.T) {
+	none := math.NaN()
+	for _, c := range []struct {
+		name  string
+		merge func([]float64) float64
+		runs  []float64
+		want  string
+	}{
+		{"highest", highest, []float64{none, 3, 1}, "3"},
+		{"median", nil, []float64{none, 3, 1, none}, "2"},
+		{"none", highest, []float64{none, none}, "–"},
+		{"no median", nil, []float64{none}, "–"},
+	} {
+		var r row
+		for _, f := range c.runs {
+			r.samples = append(r.samples, sample{figures: []float64{f}})
+		}
+		assert.Equal(t, c.want, number(column{merge: c.merge}.figure(0, r), 0), c.name)
+	}
 }
 
 func TestTroubles(t *testing.T) {

@@ -46,11 +46,11 @@ func (w *worker) count() {
 // waiting measures what it costs to wait, for one process and one key.
 func waiting(ctx context.Context, b *bench, p peer) (s sample, err error) {
 	w := b.task(p, "wait")
-	w.Keys, w.Goroutines, w.Settle, w.Time = 1, 1, b.times.settle, b.times.waiting
+	w.Keys, w.Goroutines, w.Settle, w.Time = 1, 1, b.scale.settle, b.scale.waiting
 	k := w
 	k.Load = "keep"
 	if !p.renews {
-		k.TTL += b.times.settle + b.times.waiting // or it would hold the key no longer
+		k.TTL += b.scale.settle + b.scale.waiting // or it would hold the key no longer
 	}
 	err = b.run(ctx, []task{k, w}, func(ctx context.Context, workers *crew) error {
 		workers.tell(0, "go")

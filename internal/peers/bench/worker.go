@@ -20,7 +20,8 @@ type task struct {
 	Peer   string
 	Redis  string
 	TTL    time.Duration
-	NoLoop bool   // see setup
+	Pool   int // see setup
+	NoLoop bool
 	Load   string // one of loads
 	Name   string // what the names of its keys begin with
 
@@ -29,14 +30,14 @@ type task struct {
 	OwnKeys    bool          // for each goroutine, not for all together
 	Hold       time.Duration // of one lock
 	Settle     time.Duration // before commands are counted
-	Time       time.Duration // how long new locks are asked for, or commands counted
+	Time       time.Duration // how long new locks are asked for, one of a crowd waits, or commands are counted
 	Patience   time.Duration // how long those are waited for who wait after that
 }
 
 // A message is what a worker writes to its output; what it reads are the words
 // "go" and "end".
 type message struct {
-	Is     string // "ready", "start" (it holds the key), "counted" or "report"
+	Is     string // "ready", "start" (it holds its keys), "counted" or "report"
 	Report report `json:"Report,omitzero"`
 }
 
@@ -47,6 +48,11 @@ type report struct {
 	Failure     string  // one of them
 	Sent, Pings int64
 	Before      int64 // sent before Settle was over
+
+	Took       time.Duration // until Lock had answered all
+	Lost       int           // locks, while they were held
+	CPU        time.Duration // used while commands were counted
+	Goroutines int           // when they had been counted
 }
 
 var loads = map[string]func(*worker){
@@ -54,6 +60,8 @@ var loads = map[string]func(*worker){
 	"relay":   (*worker).relay,
 	"keep":    (*worker).keep,
 	"wait":    (*worker).wait,
+	"leases":  (*worker).leases,
+	"crowd":   (*worker).crowd,
 }
 
 type worker struct {
@@ -97,7 +105,7 @@ func (w *worker) open(raw string) error {
 	all := append(slices.Clone(peers), limit)
 	p := all[slices.IndexFunc(all, func(p peer) bool { return p.name == w.Peer })]
 	var err error
-	if w.locker, err = p.open(setup{w.Redis, w.TTL, w.NoLoop, &w.wire}); err != nil {
+	if w.locker, err = p.open(setup{w.Redis, w.TTL, w.Pool, w.NoLoop, &w.wire}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), w.Patience)
@@ -105,7 +113,7 @@ func (w *worker) open(raw string) error {
 	var warm sync.WaitGroup
 	for g := range w.Goroutines {
 		warm.Go(func() {
-			if unlock, err := w.locker.Lock(ctx, fmt.Sprintf("%s:warm:%d:%d", w.Name, os.Getpid(), g)); err == nil {
+			if _, unlock, err := w.locker.Lock(ctx, fmt.Sprintf("%s:warm:%d:%d", w.Name, os.Getpid(), g)); err == nil {
 				_ = unlock()
 			}
 		})
@@ -118,25 +126,52 @@ func (w *worker) say(is string) { _ = w.out.Encode(message{Is: is}) }
 
 // lock holds a key for as long as held takes.
 func (w *worker) lock(ctx context.Context, key int, held func()) bool {
+	t, err := w.take(ctx, key)
+	if err != nil {
+		w.fail(err)
+		return false
+	}
+	held()
+	w.give(t)
+	return true
+}
+
+// A taken key is one that the worker holds.
+type taken struct {
+	hold   hold
+	held   context.Context
+	unlock func() error
+}
+
+// take locks a key. It is for the caller to say whether an error is a failure.
+func (w *worker) take(ctx context.Context, key int) (taken, error) {
 	h := hold{Key: key, Asked: time.Now().UnixNano()}
-	unlock, err := w.locker.Lock(ctx, fmt.Sprintf("%s:%d", w.Name, key))
+	held, unlock, err := w.locker.Lock(ctx, fmt.Sprintf("%s:%d", w.Name, key))
 	h.From = time.Now().UnixNano()
-	locked := err == nil
-	if locked {
-		held()
-		h.To = time.Now().UnixNano()
-		err = unlock()
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.report.GivenUp = append(w.report.GivenUp, h.From-h.Asked)
+	}
+	return taken{h, held, unlock}, err
+}
+
+// give unlocks what take has locked.
+func (w *worker) give(t taken) {
+	t.hold.To = time.Now().UnixNano()
+	err := t.unlock()
+	t.hold.Freed = time.Now().UnixNano()
+	if err != nil {
+		w.fail(err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err != nil {
-		w.report.Failures++
-		w.report.Failure = err.Error()
-	}
-	if locked {
-		w.report.Holds = append(w.report.Holds, h)
-	} else {
-		w.report.GivenUp = append(w.report.GivenUp, h.From-h.Asked)
-	}
-	return locked
+	w.report.Holds = append(w.report.Holds, t.hold)
+}
+
+func (w *worker) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report.Failures++
+	w.report.Failure = err.Error()
 }
