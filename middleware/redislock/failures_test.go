@@ -105,33 +105,45 @@ func TestFailures(t *testing.T) {
 	for _, f := range failures {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			b := startBackend(t)
-			s := serve(t, dial(t, b.line.Addr()), answerDone, middleware.WithTTL(time.Second))
-			s.post("warm").assertServed(t)
-			f.begin(t, b)
-			var all sync.WaitGroup
-			for i := range 20 { // some on one key, each of the others on its own
-				all.Go(func() {
-					a := s.post(fmt.Sprint(min(17, i)))
-					if f.log == "" {
-						a.assertServed(t)
-					} else {
-						a.assertUnavailable(t)
-					}
-				})
-			}
-			all.Wait()
-			if f.over != nil {
-				f.over(t, b)
-			}
-			if f.log == "" {
-				require.Empty(t, s.log.String())
-				return
-			}
-			s.awaitRecovery()
-			s.requireOneWarning(f.log)
+			f.meet(t, 20, f.log)
+		})
+		t.Run(f.name+", trips shared", func(t *testing.T) {
+			t.Parallel()
+			f.meet(t, 2, f.log)
 		})
 	}
+}
+
+// meet has a service with a pool of that size meet the failure. log is in the one
+// line that tells of it, or "".
+func (f failure) meet(t *testing.T, poolSize int, log string) {
+	b := startBackend(t)
+	client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: poolSize})
+	t.Cleanup(func() { _ = client.Close() })
+	s := serve(t, client, answerDone, middleware.WithTTL(time.Second))
+	s.post("warm").assertServed(t)
+	f.begin(t, b)
+	var all sync.WaitGroup
+	for i := range 20 { // some on one key, each of the others on its own
+		all.Go(func() {
+			a := s.post(fmt.Sprint(min(17, i)))
+			if log == "" {
+				a.assertServed(t)
+			} else {
+				a.assertUnavailable(t)
+			}
+		})
+	}
+	all.Wait()
+	if f.over != nil {
+		f.over(t, b)
+	}
+	if log == "" {
+		require.Empty(t, s.log.String())
+		return
+	}
+	s.awaitRecovery()
+	s.requireOneWarning(log)
 }
 
 // A server that can't be used from the start says why in the one line.
