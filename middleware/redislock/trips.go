@@ -138,22 +138,23 @@ func (t *trips) leave(p *passenger) bool {
 
 // next ends a trip, and has the next one made for those who wait.
 func (t *trips) next() {
-	group, bound := t.board()
-	if len(group) == 0 {
-		return
+	if group, bound := t.board(); len(group) > 0 {
+		go t.shared(group, bound) // counted as under way
 	}
-	go func() { // counted as under way
-		for ; len(group) > 0; group, bound = t.board() {
-			riders := make([]rider, len(group))
-			for i, p := range group {
-				riders[i] = p
-			}
-			t.trip(bound, riders...)
-			for _, p := range group {
-				p.arrive()
-			}
+}
+
+// shared makes the trip of a group, and goes on until nobody waits.
+func (t *trips) shared(group []*passenger, bound time.Duration) {
+	for ; len(group) > 0; group, bound = t.board() {
+		riders := make([]rider, len(group))
+		for i, p := range group {
+			riders[i] = p
 		}
-	}()
+		t.trip(bound, riders...)
+		for _, p := range group {
+			p.arrive()
+		}
+	}
 }
 
 // board returns who makes the next trip, and how long that may take. Where nobody
