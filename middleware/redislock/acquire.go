@@ -161,8 +161,8 @@ func (l *Locker) headsFailure(ctx context.Context, key string, err error) error 
 }
 
 // hear waits until Redis has replied to head for the first time, or has failed
-// to, as long as that takes with a connection at hand. false: head is still
-// waiting for one, among many, and the server answers those.
+// to, as long as that takes once it is sent. false: head is still waiting for a
+// trip, among many, and the server answers those.
 func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
 	timer := time.NewTimer(callTimeout)
 	defer timer.Stop()
@@ -213,7 +213,7 @@ func (s *lease) leaveBehind() {
 // end ends the turn of a caller that does not get the lock because of err. Of a
 // backend that gives no reply those who wait behind it are told: they would find
 // out the same, one after the other, and the last of them after its whole wait.
-// That this caller has left, or got no connection, is no business of theirs, and
+// That this caller has left, or found no trip, is no business of theirs, and
 // after a restart they may be willing to wait for longer.
 func (s *lease) end(err error) error {
 	if !errors.Is(err, lock.ErrUnavailable) || err == errKeptBack {
@@ -252,13 +252,16 @@ func (l *Locker) hold(ctx context.Context, s *lease, a answer) (lock.Lease, erro
 	s.ctx, s.cancel = context.WithCancelCause(lock.NewContext(ctx, s))
 	s.won = true
 	s.announce(nil)
-	if !l.renewals.add(s) {
-		_ = s.Release(ctx)
-		return nil, errClosed
+	var err error
+	switch {
+	case !l.renewals.add(s):
+		err = errClosed
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	default:
+		return s, nil
 	}
-	if ctx.Err() != nil {
-		_ = s.Release(ctx)
-		return nil, context.Cause(ctx)
-	}
-	return s, nil
+	_ = s.Release(ctx)
+	s.placed, s.uncertain = false, false // the token is given up, or the next caller's by now
+	return nil, err
 }

@@ -33,7 +33,7 @@
 -- include fence.lua
 
 local token, ttl, mode, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- The short way, before the functions of the long one are made.
+-- The short way: see grant.lua.
 if ARGV[8] == '0' and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) == 0 then
   return {1, hold(token, ttl, now())}
 end
@@ -81,7 +81,7 @@ if not left then
   elseif granted then
     left = its_ttl
   elseif redis.call('EXISTS', KEYS[4]) == 0 then
-    return {1, hold(token, ttl, us)} -- a try, and only the dead were waiting
+    return {1, hold(token, ttl, us)} -- a try, and nobody alive waits
   else
     left = 0 -- more of them than one turn takes
   end

@@ -27,10 +27,11 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 		case c.restarts != l.restarts.count.Load():
 			// Granted without regard to a restart that is known by now.
 			s.startOver()
+			patience = callTimeout // it has waited already
 			continue
 		}
 		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
-		if err := s.mutex.TryLockContext(&c.result); err != nil || c.tooLate() {
+		if err := s.mutex.TryLockContext((*verdict)(&c.result)); err != nil || c.tooLate() {
 			s.uncertain = true // it is ours, and must not be
 			return a, unavailable(errTooLate)
 		}

@@ -45,29 +45,31 @@ type result struct {
 
 func failed(op operation, err error) result { return result{op, failure(err), explained(err)} }
 
-// A call is an acquire or a release, with the attempts that it takes: a rider.
+// A call is the request to acquire or to release, with the attempts that it takes.
 type call struct {
 	lease *lease
-	next  *lease // with a release: who is entered on the way; may be nil
 
 	result             // of the newest attempt
-	began    time.Time // the first attempt
-	sent     time.Time // the newest
+	began    time.Time // when the first attempt was written
+	sent     time.Time // when the newest was
+	next     *lease    // with a release: who is entered on the way, looked for with each attempt until there is one; may be nil
 	answer   answer    // to an acquire, or to next
 	restarts int64     // that had been noticed when an acquire was written
 
 	uncertain bool // an attempt has ended as unknown
 }
 
-// do makes the call. An attempt that has been sent is seen through, whoever has
-// stopped waiting. An error says that nothing was sent: see trips.
+var _ request = (*call)(nil)
+
+// do makes the call. ctx ends the wait for a trip; what has been sent is seen
+// through. An error says that nothing was sent: see trips.
 func (c *call) do(ctx context.Context, patience time.Duration) error {
 	l := c.lease.locker
 	t := &l.releases
 	if c.op == acquire {
 		t = &l.asks
 	}
-	if err := t.carry(ctx, patience, c); err != nil {
+	if err := t.do(ctx, patience, c); err != nil {
 		return err
 	}
 	if !l.isClosed() {
@@ -76,7 +78,8 @@ func (c *call) do(ctx context.Context, patience time.Duration) error {
 	return nil
 }
 
-func (c *call) command() command {
+// write is where a caller becomes known to Redis.
+func (c *call) write() command {
 	s, l := c.lease, c.lease.locker
 	c.answer, c.sent = answer{}, time.Now()
 	if c.began.IsZero() {
@@ -86,7 +89,7 @@ func (c *call) command() command {
 		if c.next == nil {
 			c.next = s.successor()
 		}
-		return s.farewell(c.next)
+		return s.leaveCommand(c.next)
 	}
 	c.restarts = l.restarts.count.Load()
 	if s.try {
@@ -96,10 +99,10 @@ func (c *call) command() command {
 	} else {
 		l.inbox.admit(s)
 	}
-	return s.question()
+	return s.acquireCommand()
 }
 
-func (c *call) take(reply any, err error) (o outcome, settled bool) {
+func (c *call) settle(reply any, err error) (o outcome, settled bool) {
 	switch {
 	case err != nil:
 		c.result = failed(c.op, err)

@@ -93,7 +93,7 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 	commands := make([]command, len(batch))
 	for i := range batch {
 		g := &batch[i]
-		commands[i] = l.scripts.leaving(&g.names, &g.token, g.tombstone)
+		commands[i] = l.scripts.leaveCommand(&g.names, &g.token, g.tombstone)
 	}
 	var worst result
 	for i, reply := range runAll(ctx, l.holdClient, commands) {

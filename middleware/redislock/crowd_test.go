@@ -138,8 +138,8 @@ func TestTryWhoseAskerLeaves(t *testing.T) {
 }
 
 // A pool that is too small for what is asked through it says so, in time.
-func TestNoFreeConnection(t *testing.T) {
-	const callers = 1500 // more than board one trip after the other in 0.8 s
+func TestNoTripInTime(t *testing.T) {
+	const callers = 1500 // more than are taken along in 0.8 s, by trips of 128
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), PoolSize: 1})

@@ -10,11 +10,11 @@
 //
 // # How to deploy it
 //
-//   - One Locker for each process. Of as many connections as the pool of the
-//     given client has it uses half to acquire and half to release, and opens up
-//     to eight more: to renew, to clean up, to interrupt, to look for restarts, and
-//     one that is subscribed. Where more callers ask at a time, they share round
-//     trips. One scheduler renews all leases.
+//   - One Locker for each process. It opens connections of its own when they are
+//     needed: half as many as PoolSize of the given client to acquire, as many to
+//     release, and eight more: four to renew, one each to clean up, to interrupt, to
+//     look for restarts and to hear of grants. Where more callers come at a time,
+//     they share round trips, up to 128 each. One scheduler renews all leases.
 //   - A single Redis server, version 6.2 or later. Its user must be allowed to
 //     run EVAL, EVALSHA and the plain commands in the scripts, should be allowed
 //     to SUBSCRIBE and PUBLISH on channels that begin with the prefix, and to ask
@@ -64,8 +64,8 @@
 // A question to Redis that has no answer is given up after half a second, or
 // after 0.8 s where its connection had to be opened first, whatever the TTL and
 // the options of the given client; one that failed within a quarter of a second
-// is asked again. Where a trip is under way on each connection, an acquire waits
-// for the next one as long as it is willing to wait at all, but at least 0.8 s,
+// is asked again. Where as many trips are under way as may be, an acquire waits
+// for one as long as it is willing to wait at all, but at least 0.8 s,
 // and a release up to two seconds; where nothing has a reply, 0.8 s with the trip
 // itself. What then has no answer is cleaned up in the background, until Redis
 // acknowledges.

@@ -13,7 +13,7 @@ func (l *Locker) extendAll(batch []*lease) {
 	defer cancel()
 	commands := make([]command, len(batch))
 	for i, s := range batch {
-		commands[i] = s.extension()
+		commands[i] = s.extendCommand()
 	}
 	replies := runAll(ctx, l.holdClient, commands)
 	var worst result
@@ -25,7 +25,7 @@ func (l *Locker) extendAll(batch []*lease) {
 		} else {
 			r = ownership(extend, reply)
 		}
-		_, _ = s.mutex.ExtendContext(&r)
+		_, _ = s.mutex.ExtendContext((*verdict)(&r))
 		if !l.renewals.extended(s, start, r.outcome) {
 			lost = append(lost, s)
 		}

@@ -20,15 +20,14 @@ var (
 	// errGone is for a lease that the server does not know any more.
 	errGone = fmt.Errorf("%w early: the server does not have the lock any more; it restarted without its data, or the lock was evicted or deleted", lock.ErrExpired)
 
-	// errNoConnection is for a caller that waited for a connection in vain, while
-	// those who had one got their replies: it has met a crowd, and no outage.
-	errNoConnection = &lock.BusyError{
-		Err:   fmt.Errorf("redislock: %w: all connections are taken: the pool is too small", lock.ErrBusy),
+	// errNoTrip is for a caller that waited for a trip in vain, while those under
+	// way had their replies: it has met a crowd, and no outage.
+	errNoTrip = &lock.BusyError{
+		Err:   fmt.Errorf("redislock: %w: too many callers for the connections: the pool is too small", lock.ErrBusy),
 		Ahead: 1,
 	}
 
-	// errNoReplies is for a caller that found every connection taken by a call
-	// without a reply.
+	// errNoReplies is for a caller that waited behind trips without a reply.
 	errNoReplies = fmt.Errorf("redislock: %w: it does not answer, and all connections are waiting for it", lock.ErrUnavailable)
 
 	// errKeptBack is for a caller whose wait ended before anybody is served again.

@@ -105,7 +105,7 @@ func TestFailures(t *testing.T) {
 	for _, f := range failures {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			f.meet(t, 20, f.log)
+			f.meet(t, 40, f.log) // half of that are trips
 		})
 		t.Run(f.name+", trips shared", func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,7 @@
--- What the scripts that give the lock on have in common. The rules that they
--- follow, and why, are internal/handoffmodel/RULES.md. All know these
+-- What the scripts that give the lock on have in common. It stands after fence.lua,
+-- and after what can do without: to make these functions takes Redis as long as two
+-- commands. The rules that they follow, and why, are internal/handoffmodel/RULES.md.
+-- All know these
 --
 -- KEYS[1] lock        string: the holder's token; it expires with the lease
 -- KEYS[2] fence       string: the last fence of the newest block
@@ -11,8 +13,8 @@
 --                     TTL of its lease in ms, and the channel on which its
 --                     process hears of grants; "" where it asks instead
 --
--- Writes are in this order, so that a server that is out of memory lets the lock be freed
--- and passed on: the first write of a script deletes, what is set comes after
+-- Writes are in this order, so that a server that is out of memory lets the lock be
+-- freed and passed on: the first write of a script deletes, what is set comes after
 -- that, and a message that can't be sent is no error.
 
 -- highest is what a later grant must exceed to be one. The server may have come

@@ -3,10 +3,12 @@ package redislock_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
@@ -136,4 +139,42 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.log.String()
+}
+
+// crowd has n callers use keys of their own at once, and requires that all are
+// served.
+func crowd(t *testing.T, l lock.Locker, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			lease, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: patience})
+			if assert.NoError(t, err) {
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// reads counts how often the server has read from a connection.
+func reads(t *testing.T, server *redistest.Server) int64 {
+	t.Helper()
+	stats, err := server.Client().InfoMap(t.Context(), "stats").Result()
+	require.NoError(t, err)
+	n, err := strconv.ParseInt(stats["Stats"]["total_reads_processed"], 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// receive returns what comes.
+func receive(t *testing.T, from <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-from:
+		return err
+	case <-time.After(patience):
+		require.Fail(t, "nothing came")
+		return nil
+	}
 }

@@ -127,11 +127,11 @@ func (i *inbox) run() {
 
 // receive subscribes and delivers what comes, until that fails.
 func (i *inbox) receive() error {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	if err := i.locker.restarts.settle(ctx); err != nil {
+	if err := i.locker.restarts.settle(callTimeout); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
 	sub := i.locker.askClient.Subscribe(ctx)
 	defer func() { _ = sub.Close() }()
 	if !i.attach(sub) {

@@ -32,7 +32,7 @@ type lease struct {
 	placed    bool // it has a place in Redis' queue
 	uncertain bool // an acquire of this token has no reply, and may still arrive
 
-	mode    string          // how acquire.lua is to take it
+	mode    string          // try, wait or poll, for acquire.lua; here, since what is sent are pointers
 	inbox   string          // where it hears of a grant; "": it asks
 	changed <-chan struct{} // closed when that may have been interrupted since
 	grants  chan uint64     // brings the fence of the newest grant that the inbox heard of
@@ -117,7 +117,7 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	if err := c.do(context.WithoutCancel(ctx), patience); err != nil {
 		return unavailable(err)
 	}
-	given, _ := s.mutex.UnlockContext(&c.result)
+	given, _ := s.mutex.UnlockContext((*verdict)(&c.result))
 	if c.next != nil {
 		c.next.offered = c.answer
 		c.next.placed = true

@@ -16,15 +16,15 @@
 -- Replies 1   freed
 --         0   the lock is another token's
 --         -1  it was nobody's
--- or, of a next caller, {that, ...} with what acquire.lua replies to it, except
--- that how many wait before it is not counted.
+-- With a next caller it replies {code, ...}, where ... is what acquire.lua replies
+-- to that caller, except that how many wait before it is not counted.
 --
 -- A lock that was nobody's is not given on here: the server may have come back
 -- and forgotten a holder, which acquire.lua is told. The next caller then asks.
 
 local token, waiter, inbox = ARGV[1], ARGV[3], ARGV[5]
 local owner = redis.call('GET', KEYS[1])
--- The short way, before the functions of the long one are made.
+-- The short way: see grant.lua.
 if owner == token and ARGV[2] == '0' and not waiter and redis.call('EXISTS', KEYS[4]) == 0 then
   redis.call('DEL', KEYS[1])
   return 1

@@ -60,7 +60,8 @@ func WithHandoff(callers int) Option {
 
 // WithObserver sets who is told that a lease was lost and that the server
 // cannot be reached, or can again. The default writes these to [slog.Default]
-// ([lock.LogTo]); an observer of your own replaces it.
+// ([lock.LogTo]); an observer of your own replaces it. Should it panic, that is
+// logged there.
 func WithObserver(o lock.Observer) Option {
 	return func(c *config) error {
 		if o == nil {

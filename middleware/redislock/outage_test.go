@@ -1,10 +1,13 @@
 package redislock_test
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -73,4 +76,43 @@ func TestCutConnectionsAreNoOutage(t *testing.T) {
 		proxy.CutAll()
 	}
 	assert.Empty(t, guardtest.Of[lock.BackendFailed](seen))
+}
+
+// On a line on which three trips take longer than a call may, a cut is over soon.
+func TestCutOnASlowLine(t *testing.T) {
+	for _, poolSize := range []int{2, 20} {
+		t.Run(fmt.Sprint("pool of ", poolSize), func(t *testing.T) {
+			t.Parallel()
+			b := startBackend(t)
+			client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: poolSize})
+			t.Cleanup(func() { _ = client.Close() })
+			l := open(t, client)
+			b.line.Delay(140 * time.Millisecond)
+			require.NoError(t, acquire(t, l, "warm", lock.Options{Wait: patience}).Release(t.Context()))
+			b.line.CutAll()
+			require.Eventually(t, func() bool {
+				lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: patience})
+				return err == nil && lease.Release(t.Context()) == nil
+			}, 4*time.Second, time.Millisecond)
+		})
+	}
+}
+
+// An observer that panics is the observer's fault, and harms nobody else.
+func TestObserverPanics(t *testing.T) {
+	b := startBackend(t)
+	seen := make(chan lock.Event, 10)
+	l := open(t, dial(t, b.line.Addr()), redislock.WithObserver(func(_ context.Context, e lock.Event) {
+		seen <- e
+		panic("observer")
+	}))
+	held := acquire(t, l, "held", lock.Options{TTL: time.Second})
+	refused.begin(t, b)
+	_, err := l.Acquire(t.Context(), "key", lock.Options{Wait: time.Second})
+	require.ErrorIs(t, err, lock.ErrUnavailable)
+	require.IsType(t, lock.BackendFailed{}, <-seen)
+	require.IsType(t, lock.Lost{}, <-seen) // in the background
+	refused.over(t, b)
+	require.ErrorIs(t, held.Release(t.Context()), lock.ErrLost)
+	require.NoError(t, acquire(t, l, "key", lock.Options{Wait: patience}).Release(t.Context()))
 }

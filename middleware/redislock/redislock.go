@@ -52,8 +52,8 @@ var _ lock.Locker = (*Locker)(nil)
 // and stays yours to close. New waits for nothing: a server that cannot be
 // reached shows as [lock.ErrUnavailable] when a key is acquired.
 //
-// Addresses, credentials, TLS, Dialer and pool sizes carry over; hooks and a
-// Limiter do not.
+// Addresses, credentials, TLS and Dialer carry over; of PoolSize see the package
+// comment; hooks and a Limiter do not.
 //
 // client is a *redis.Client to a single server. Cluster and Ring clients are an
 // error, and so is a bad option; all problems are reported at once.
@@ -77,6 +77,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	c.observe = shielded(c.observe)
 	l := &Locker{
 		config: c,
 		closed: make(chan struct{}),
@@ -86,12 +87,12 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	l.renewals = newRenewals()
 	l.restarts = &restarts{created: time.Now(), noticed: l.renewals.hurry}
 	ended := func() { l.restarts.ended.Add(1) }
-	most := max(1, single.Options().PoolSize/2)                    // of the trips of a kind
-	l.askClient = derive(single, most+2, ended, l.restarts.admit)  // one for interrupts, one for restarts
-	l.holdClient = derive(single, most+maxExtending+1, ended, nil) // one for clean-up
-	l.asks = trips{locker: l, client: l.askClient, limit: most, prepare: l.restarts.settle}
+	limit := max(1, single.Options().PoolSize/2)
+	l.askClient = derive(single, limit+2, ended, l.restarts.admit)  // one for interrupts, one for restarts
+	l.holdClient = derive(single, limit+maxExtending+1, ended, nil) // one for clean-up
+	l.asks = trips{locker: l, client: l.askClient, limit: limit, prepare: l.restarts.settle}
 	l.interrupts = trips{locker: l, client: l.askClient, limit: 1, prepare: l.restarts.settle}
-	l.releases = trips{locker: l, client: l.holdClient, limit: most}
+	l.releases = trips{locker: l, client: l.holdClient, limit: limit}
 	l.restarts.client = l.askClient
 	l.inbox = newInbox(l, c.prefix+"inbox:"+rand.Text())
 	l.cleanup = &cleanup{locker: l}
@@ -129,7 +130,7 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 		return true, nil
 	}
 	i := &interruption{locker: l, names: namesOf(l.prefix, key)}
-	if err := l.interrupts.carry(ctx, callTimeout, i); err != nil {
+	if err := l.interrupts.do(ctx, callTimeout, i); err != nil {
 		return false, unavailable(err)
 	}
 	l.health.report(ctx, i.result)

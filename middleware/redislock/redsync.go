@@ -11,7 +11,7 @@ import (
 
 // redsync is the mutex: it judges whether the lock was acquired, extended or
 // given up. It asks the server through the Pool and the Conn that it is given, of
-// which ours have the reply at hand: a result, which travels in the context. The
+// which ours have the reply at hand: a verdict, which is the context as well. The
 // trip was made before, for two reasons. redsync's interfaces have no room for
 // what our scripts are told and reply. And it asks in goroutines of its own, of
 // one mutex at a time: a trip there costs a release 50 µs of the hand-off, most
@@ -27,61 +27,67 @@ func (o mutexOptions) Apply(m *redsync.Mutex) {
 	redsync.WithValue(o.token).Apply(m) // a grant comes without an acquire
 }
 
-// A result is itself the context in which redsync finds it. That is never done; its
-// deadline is long past, so that redsync sets no timer for what waits for nothing.
-var _ context.Context = (*result)(nil)
+// A verdict is a result as redsync's Conn, and the context in which redsync finds it.
+// That is never done. Its deadline is long past, and yet it is not done: with that
+// context.WithTimeout sets no timer, for what waits for nothing.
+type verdict result
 
-type resultKey struct{}
+var (
+	_ context.Context   = (*verdict)(nil)
+	_ redsyncredis.Conn = (*verdict)(nil)
+)
 
-func (r *result) Value(key any) any {
-	if key == (resultKey{}) {
-		return r
+type verdictKey struct{}
+
+func (v *verdict) Value(key any) any {
+	if key == (verdictKey{}) {
+		return v
 	}
 	return nil
 }
 
-func (*result) Deadline() (time.Time, bool) { return time.Time{}, true }
-func (*result) Done() <-chan struct{}       { return nil }
-func (*result) Err() error                  { return nil }
+func (*verdict) Deadline() (time.Time, bool) { return time.Time{}, true }
+func (*verdict) Done() <-chan struct{}       { return nil }
+func (*verdict) Err() error                  { return nil }
 
 // pool is the redsync Pool of every Locker.
 type pool struct{}
 
 func (pool) Get(ctx context.Context) (redsyncredis.Conn, error) {
-	r, ok := ctx.Value(resultKey{}).(*result)
+	v, ok := ctx.Value(verdictKey{}).(*verdict)
 	if !ok {
-		return nil, errors.New("redislock: redsync asks without a result")
+		return nil, errors.New("redislock: redsync asks without a verdict")
 	}
-	return r, nil
+	return v, nil
 }
 
 // SetNX is redsync's acquire.
-func (r *result) SetNX(string, string, time.Duration) (bool, error) {
-	return r.outcome == done, r.err
+func (v *verdict) SetNX(string, string, time.Duration) (bool, error) {
+	return v.outcome == done, v.err
 }
 
 // Eval is redsync's extend and its unlock. It is also its clean-up after an
 // acquire that did not give it the lock, which happens where the reply was a plain
 // no as well. We clean up where there is something to clean up, and later: see
 // leaveBehind.
-func (r *result) Eval(*redsyncredis.Script, ...any) (any, error) {
+func (v *verdict) Eval(*redsyncredis.Script, ...any) (any, error) {
 	switch {
-	case r.err != nil:
-		return nil, r.err
-	case r.op != acquire && (r.outcome == done || r.outcome == doneInterrupted):
+	case v.err != nil:
+		return nil, v.err
+	case v.op != acquire && (v.outcome == done || v.outcome == doneInterrupted):
 		return int64(1), nil
 	default:
 		return int64(0), nil
 	}
 }
 
-func (r *result) Close() error { return nil }
+func (v *verdict) Close() error { return nil }
 
 // The rest of the interface is of no use to the operations above.
 
 var errUnused = errors.New("redislock: not used with redsync")
 
-func (*result) Get(string) (string, error)            { return "", errUnused }
-func (*result) Set(string, string) (bool, error)      { return false, errUnused }
-func (*result) ScriptLoad(*redsyncredis.Script) error { return errUnused }
-func (*result) PTTL(string) (time.Duration, error)    { return 0, errUnused }
+func (*verdict) Get(string) (string, error)            { return "", errUnused }
+func (*verdict) Set(string, string) (bool, error)      { return false, errUnused }
+func (*verdict) ScriptLoad(*redsyncredis.Script) error { return errUnused }
+func (*verdict) PTTL(string) (time.Duration, error)    { return 0, errUnused }

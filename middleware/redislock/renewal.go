@@ -10,14 +10,9 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// maxExtending is how many trips with extensions are under way at once. There are
-// as many connections for nothing else, and one for clean-up: go-redis has a pool
-// for pipelines.
+// maxExtending is how many trips with extensions are under way at once. As many
+// connections are kept free for them.
 const maxExtending = 4
-
-// maxBatch is how many leases are extended in one trip, so that a slow link does
-// not limit how many can be held.
-const maxBatch = 128
 
 // renewals keeps the leases of a Locker alive: one goroutine for all of them,
 // woken by the lease that is due next, and a few more while something is being
@@ -71,7 +66,7 @@ func (r *renewals) add(s *lease) bool {
 // the TTL if it takes as long as this one did, or a fifth of that earlier, at
 // random, since leases that began together are not to come together for ever.
 // Where a round trip takes more than a sixth of the TTL that is at once; such a
-// lease has no time to lose.
+// lease has no time to lose. It may come a little earlier: see soon.
 func (s *lease) nextRenewal(start time.Time) time.Time {
 	s.trip = time.Since(start)
 	third := s.ttl / 3
@@ -123,8 +118,8 @@ func (r *renewals) hurry() {
 
 func (s *lease) beingExtended() bool { return s.inLine || s.extending != nil }
 
-// soon says whether s, which is not due yet, is extended together with one that is.
-// Of many leases, each would otherwise make a trip of its own.
+// soon says whether s, which is not due yet, is extended together with one that is:
+// within a hundredth of the TTL a shared trip is cheaper than one for each of many.
 func (s *lease) soon(now time.Time) bool {
 	return !s.beingExtended() && now.Add(s.ttl/100).After(s.due)
 }
@@ -175,7 +170,7 @@ func (r *renewals) run() {
 	}
 }
 
-// look goes through the leases that are due and returns those that have run
+// look goes through the leases that are due, or soon, and returns those that have run
 // out, and how long there is nothing to do.
 func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, closed bool) {
 	r.mu.Lock()
@@ -183,14 +178,14 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 	anyDue := false
 	for len(r.due) > 0 {
 		s := r.due[0]
-		over := !now.Before(s.until)
-		if !r.closed && !over && now.Before(s.due) && !(anyDue && s.soon(now)) {
+		ranOut := !now.Before(s.until)
+		if !r.closed && !ranOut && now.Before(s.due) && !(anyDue && s.soon(now)) {
 			break
 		}
 		switch {
 		case r.closed:
 			s.lost = errNotRenewed
-		case over:
+		case ranOut:
 			s.lost = lock.ErrExpired
 		default:
 			if !s.beingExtended() {
@@ -204,7 +199,8 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		r.drop(s)
 		expired = append(expired, s)
 	}
-	for r.sending < min(len(r.ready), maxExtending) {
+	// Those who are sending may be for a while.
+	for n := len(r.ready); n > 0 && r.sending < maxExtending; n -= maxBatch {
 		r.sending++
 		r.finished.Go(r.send)
 	}

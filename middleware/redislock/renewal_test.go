@@ -1,9 +1,11 @@
 package redislock_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,4 +225,27 @@ func TestL26_ReadWhileRenewed(t *testing.T) {
 		}
 		all.Wait()
 	}
+}
+
+// A renewal that gets no reply holds up no other.
+func TestRenewalBehindASilentOne(t *testing.T) {
+	server := redistest.Start(t)
+	var armed atomic.Bool
+	l := open(t, hush(t, server.Addr(), 10, func(sent []byte) bool {
+		return bytes.Contains(sent, []byte("{long}:interrupt")) && armed.CompareAndSwap(true, false)
+	}))
+	long := acquire(t, l, "long", lock.Options{TTL: 3 * time.Second})
+	short := acquire(t, l, "short", lock.Options{TTL: 400 * time.Millisecond})
+	for range 2 {
+		armed.Store(true)
+		require.Eventually(t, func() bool { return !armed.Load() }, patience, time.Millisecond)
+		select {
+		case <-short.Context().Done():
+			require.Fail(t, "lost", context.Cause(short.Context()))
+		case <-time.After(time.Second):
+		}
+	}
+	require.NoError(t, context.Cause(long.Context()))
+	require.NoError(t, short.Release(t.Context()))
+	require.NoError(t, long.Release(t.Context()))
 }

@@ -63,7 +63,7 @@ func (r *restarts) used(ttl time.Duration) {
 // be sent there was written before.
 func (r *restarts) admit(ctx context.Context, conn *redis.Conn) error {
 	ended := r.ended.Load()
-	if r.looked.Load() == ended {
+	if r.looked.Load() == ended || ctx.Value(lookingKey{}) != nil {
 		return nil
 	}
 	other, err := r.look(ctx, conn, true)
@@ -77,13 +77,17 @@ func (r *restarts) admit(ctx context.Context, conn *redis.Conn) error {
 	return nil
 }
 
+// lookingKey marks the context of who is about to look: a connection that is opened
+// for that need not be looked at before.
+type lookingKey struct{}
+
 // settle looks ahead of a question, where there is a reason.
-func (r *restarts) settle(ctx context.Context) error {
+func (r *restarts) settle(within time.Duration) error {
 	if r.looked.Load() == r.ended.Load() {
 		return nil
 	}
 	look := r.looking.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), lookingKey{}, true), callTimeout)
 		defer cancel()
 		for start := time.Now(); ; {
 			ended := r.ended.Load()
@@ -101,8 +105,8 @@ func (r *restarts) settle(ctx context.Context) error {
 	select {
 	case l := <-look:
 		return l.Err
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-time.After(within):
+		return context.DeadlineExceeded
 	}
 }
 

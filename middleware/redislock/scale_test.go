@@ -213,16 +213,6 @@ func TestTenThousandLeases(t *testing.T) {
 	requireOnlyFences(t, server, ttl)
 }
 
-// reads counts how often the server has read from a connection.
-func reads(t *testing.T, server *redistest.Server) int64 {
-	t.Helper()
-	stats, err := server.Client().InfoMap(t.Context(), "stats").Result()
-	require.NoError(t, err)
-	n, err := strconv.ParseInt(stats["Stats"]["total_reads_processed"], 10, 64)
-	require.NoError(t, err)
-	return n
-}
-
 func requireNoEvent(t *testing.T, events <-chan lock.Event, within time.Duration) {
 	t.Helper()
 	over := time.NewTimer(within)

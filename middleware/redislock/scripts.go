@@ -15,9 +15,13 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// source reads a script and what it includes.
+// source reads a script, and what it includes: a line "-- include NAME" stands for
+// the file of that name.
 func source(name string) string {
-	content, _ := files.ReadFile(name) // embedded
+	content, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // they are embedded
+	}
 	var b strings.Builder
 	for line := range strings.Lines(string(content)) {
 		if included, ok := strings.CutPrefix(line, "-- include "); ok {
@@ -53,20 +57,6 @@ func (s *script) init(source string, keys int) {
 	s.source, s.hash, s.keys = source, hex.EncodeToString(sum[:]), keys
 }
 
-// A command runs a script with its keys and arguments. Those that are pointers are
-// sent as what they point to, without being boxed.
-type command struct {
-	script *script
-	args   []any // as go-redis takes them
-}
-
-func (s *script) with(keysAndArgs ...any) command {
-	return command{s, append(append(make([]any, 0, 3+len(keysAndArgs)), "evalsha", s.hash, s.keys), keysAndArgs...)}
-}
-
-// whole has the script sent with the command.
-func (c command) whole() { c.args[0], c.args[1] = "eval", c.script.source }
-
 // run runs one command.
 func run(ctx context.Context, client *redis.Client, c command) (any, error) {
 	known := c.script.known.Load()
@@ -84,7 +74,7 @@ func run(ctx context.Context, client *redis.Client, c command) (any, error) {
 	return reply, err
 }
 
-// runAll runs commands of one script in one trip, and returns them with their
+// runAll runs commands of one script, at least one, in one trip, and returns them with their
 // replies or errors. A script that is not known is sent once: the server knows it
 // from then on, and carries out the rest after that.
 func runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
@@ -96,7 +86,15 @@ func runAll(ctx context.Context, client *redis.Client, commands []command) []*re
 	if cmds[0].Err() == nil && !known {
 		commands[0].script.known.Store(true)
 	}
-	// Scripts may be flushed at any moment, also between two of these.
+	for resend(ctx, client, commands, cmds) {
+		// Scripts may be flushed at any moment, also between two of these.
+	}
+	return cmds
+}
+
+// resend sends those again whose script was not known, and says whether there were
+// any. The first of them is carried out, since it has the script with it.
+func resend(ctx context.Context, client *redis.Client, commands []command, cmds []*redis.Cmd) bool {
 	var again []command
 	for i, cmd := range cmds {
 		if unknownScript(cmd.Err()) {
@@ -104,7 +102,7 @@ func runAll(ctx context.Context, client *redis.Client, commands []command) []*re
 		}
 	}
 	if len(again) == 0 {
-		return cmds
+		return false
 	}
 	again[0].whole()
 	replies := sendAll(ctx, client, again)
@@ -113,7 +111,7 @@ func runAll(ctx context.Context, client *redis.Client, commands []command) []*re
 			cmds[i], replies = replies[0], replies[1:]
 		}
 	}
-	return cmds
+	return true
 }
 
 func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }

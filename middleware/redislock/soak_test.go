@@ -25,10 +25,10 @@ import (
 // A million keys that are used once leave nothing in the process, and nothing
 // in Redis once their TTLs have passed.
 //
-// A tenth of them goes through the Locker, in less than a minute. The rest would take minutes there,
-// under the race detector, and the first would be gone before the last: for
-// those the commands that the Locker sends for a key are recorded and sent
-// again, with other names.
+// A tenth of them goes through the Locker, in less than the minute for which the
+// first of them is remembered. The rest would take longer there, under the race
+// detector, and the first would be gone before the last: for those the commands
+// that the Locker sends for a key are recorded and sent again, with other names.
 func TestMillionOneOffKeys(t *testing.T) {
 	const (
 		all     = 1_000_000

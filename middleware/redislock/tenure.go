@@ -18,7 +18,7 @@ type tenure struct {
 const (
 	maxTenure      = 25 * time.Millisecond // no lease is passed on when it is older
 	defaultHandoff = 16                    // holders of one tenure, at most
-	maxHandoff     = 64                    // the block of fences in grant.lua
+	maxHandoff     = 64                    // the block of fences in fence.lua
 )
 
 // passOn passes the lease, which is trusted until then, on to the next caller,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,45 +181,75 @@ func TestPassedOnWhileInLine(t *testing.T) {
 // However much one process passes on, who waits in another comes after those who
 // came before and the tenures that are due, and not later.
 func TestPassesLeaveOthersTheirTurn(t *testing.T) {
-	const most, processes, callers = 4, 3, 16
+	const most, processes, callers = 4, 3, 120
 	server := redistest.Start(t)
-	var started atomic.Int64 // holds
-	var waiting atomic.Int64
-	var held sync.Mutex
-	var passed atomic.Int64
-	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
-	defer stop()
-	var all sync.WaitGroup
-	for range processes {
-		l := open(t, server.Client(), redislock.WithHandoff(most))
-		var newest uint64 // fence in this process, guarded by held
-		for range callers {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					before, ahead := started.Load(), waiting.Add(1)
-					lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: time.Minute})
-					if !assert.NoError(t, err) {
-						return
-					}
-					if !assert.True(t, held.TryLock(), "two hold the key") {
-						return
-					}
-					after := started.Add(1) - before
-					waiting.Add(-1)
-					// Who asks at the same time may be seen here and not there.
-					assert.LessOrEqual(t, after, ahead+(most+1)*processes)
-					if lease.Fence() == newest+1 {
-						passed.Add(1)
-					}
-					newest = lease.Fence()
-					pause(time.Millisecond)
-					held.Unlock()
-					assert.NoError(t, lease.Release(t.Context()))
-				}
-			})
-		}
+	locks := make([]*redislock.Locker, processes)
+	for i := range locks {
+		locks[i] = open(t, server.Client(), redislock.WithHandoff(most))
 	}
+	first := acquire(t, locks[0], "key", lock.Options{TTL: longTTL})
+	var held sync.Mutex
+	var served []int // callers, by their order of arrival
+	passed, newest := 0, first.Fence()
+	var all sync.WaitGroup
+	apart := time.NewTicker(5 * time.Millisecond)
+	defer apart.Stop()
+	for i := range callers {
+		l := locks[(i*i+i/7)%processes]
+		<-apart.C
+		all.Go(func() {
+			lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: longTTL, Wait: time.Minute, MaxQueue: callers})
+			if !assert.NoError(t, err) || !assert.True(t, held.TryLock(), "two hold the key") {
+				return
+			}
+			served = append(served, i)
+			if lease.Fence() == newest+1 {
+				passed++
+			}
+			newest = lease.Fence()
+			pause(time.Millisecond)
+			held.Unlock()
+			assert.NoError(t, lease.Release(t.Context()))
+		})
+	}
+	<-apart.C
+	require.NoError(t, first.Release(t.Context()))
 	all.Wait()
-	t.Logf("%d holds, %d passed on", started.Load(), passed.Load())
-	require.Greater(t, passed.Load(), started.Load()/4)
+	require.Len(t, served, callers)
+	for place, i := range served {
+		require.LessOrEqual(t, place, i+(most+1)*processes, "%v", served)
+	}
+	require.Greater(t, passed, callers/4)
+}
+
+// Who leaves as it finds its grant passes the lease on, and nothing of it is given
+// up after that.
+func TestCancelledAsItFindsItsGrant(t *testing.T) {
+	const ttl = 3 * time.Second
+	server := redistest.Start(t)
+	line := redistest.NewProxy(t, server.Addr())
+	l, peer := open(t, dial(t, line.Addr())), open(t, server.Client())
+	held := acquire(t, peer, "key", lock.Options{TTL: ttl})
+	ctx, cancel := context.WithCancel(t.Context())
+	first := enqueue(ctx, t, server, l, 0, lock.Options{TTL: ttl})
+	second := acquireLater(t.Context(), l, lock.Options{TTL: ttl, Wait: patience})
+	awaitAhead(t, l, 2)
+	line.Lose("message") // the grant: a question finds it
+	line.Delay(100 * time.Millisecond)
+	require.NoError(t, held.Release(t.Context()))
+	left := func() time.Duration { return server.Client().PTTL(t.Context(), lockKey("key")).Val() }
+	last := left()
+	require.Eventually(t, func() bool { // that question has armed the TTL again
+		before := last
+		last = left()
+		return last > before
+	}, patience, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, (<-first).err, context.Canceled)
+	line.Lose("")
+	next := requireGranted(t, second, patience)
+	_, err := peer.Acquire(t.Context(), "key", lock.Options{TTL: ttl, Wait: time.Second})
+	require.ErrorIs(t, err, lock.ErrBusy)
+	require.NoError(t, context.Cause(next.Context()))
+	require.NoError(t, next.Release(t.Context()))
 }

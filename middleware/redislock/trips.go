@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -8,75 +9,76 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// trips carries commands to the server and the replies back. As long as few ask at
-// a time, each of them makes a round trip of its own, on a connection of its own.
-// When many do, those who come wait until one of the trips under way is over, and
-// make the next one together: most of what a trip costs is the same for one and
-// for a hundred. Nobody waits for company.
+// maxBatch is how many commands are sent in one trip.
+const maxBatch = 128
+
+// shortest is the least time that a trip is given. One that is cut short for one
+// caller is cut short for all.
+const shortest = opTimeout / 2
+
+// trips sends the requests of callers, all to one script, and brings the replies.
+// As long as few ask at a time, each makes a round trip of its own, on a connection
+// of its own. When many do, those who come wait until one of the trips has ended, and
+// share the next one: most of what a trip costs is the same for one and for a
+// hundred. Nobody waits for company. The price is that a trip without a reply fails
+// up to maxBatch callers.
 //
 // Whoever waits for a trip has sent nothing yet, and knows it. That is what
-// go-redis can't tell, neither of its pool nor of its AutoPipeline.
+// go-redis can't tell, neither of its pool nor of its AutoPipeline. Renewals and
+// clean-up make trips of their own, which nobody else's can delay.
 type trips struct {
 	locker  *Locker
 	client  *redis.Client
-	limit   int                         // of the trips that are under way
-	prepare func(context.Context) error // before each; may be nil
+	limit   int                              // of those that run at a time
+	prepare func(within time.Duration) error // before each; may be nil
 
-	mu       sync.Mutex
-	waiting  []*passenger
-	underWay int
-	closed   bool
-	over     sync.WaitGroup // counts those under way
+	mu      sync.Mutex
+	waiting list.List // of *waiter, the oldest first
+	running int
+	closed  bool
+	ends    sync.WaitGroup // of those that run
 }
 
-// A rider has a command carried.
-type rider interface {
-	// command returns it as of now: it is about to be sent.
-	command() command
-	// take takes what became of it, and says whether that settles it; otherwise it
-	// is sent again, if there is time.
-	take(reply any, err error) (o outcome, settled bool)
+// A request is what is sent for one caller. Its methods are called by one goroutine
+// at a time, which need not be the caller's, and not after do has returned.
+type request interface {
+	// write returns the command as of now: it is about to be sent.
+	write() command
+	// settle takes what became of it, and says whether that settles it. Otherwise
+	// it is written and sent again, if there is time.
+	settle(reply any, err error) (o outcome, settled bool)
 }
 
-// A passenger is a rider that waits for a trip, then for its end.
-type passenger struct {
-	rider
-	since   time.Time
-	boarded bool          // guarded by the mutex of the trips, like left
-	left    bool          // it has not boarded, and will not
-	arrived chan struct{} // closed when it is back, or is not taken along because of err
-	back    bool          // it is closed; for whoever makes the trip
-	err     error
+// A waiter is a request that waits for a trip, then for its end.
+type waiter struct {
+	request
+	since time.Time
+	place *list.Element // nil once it waits for a trip no more
+	done  chan struct{} // closed when it is settled, or not sent because of err
+	err   error
 }
 
-// take lets a passenger go that is settled, whatever the others wait for.
-func (p *passenger) take(reply any, err error) (outcome, bool) {
-	o, settled := p.rider.take(reply, err)
+// settle lets a waiter go that is settled, whatever the others wait for.
+func (w *waiter) settle(reply any, err error) (outcome, bool) {
+	o, settled := w.request.settle(reply, err)
 	if settled {
-		p.arrive()
+		close(w.done)
 	}
 	return o, settled
 }
 
-func (p *passenger) arrive() {
-	if !p.back {
-		p.back = true
-		close(p.arrived)
-	}
-}
-
-// carry has the command of r carried, and returns when r has taken what became of
-// it, which is callTimeout after it was sent at the latest. Before that it waits
-// for a trip, at most for patience; an error says that there was none. While no
-// trip has a reply, it gives up after callTimeout, the trip included: those before
-// it then wait in vain, and it is not to do so as well.
-func (t *trips) carry(ctx context.Context, patience time.Duration, r rider) error {
-	p, err := t.enter(r)
+// do sends r and returns when it is settled or can't be, which is callTimeout after
+// it was sent at the latest. Before that it waits for a trip, at most for patience
+// and until ctx is done; an error says that nothing was sent. While no trip has a
+// reply, it gives up after callTimeout, the trip included: those before it then
+// wait in vain, and it is not to do so as well.
+func (t *trips) do(ctx context.Context, patience time.Duration, r request) error {
+	w, err := t.enter(r)
 	if err != nil {
 		return err
 	}
-	if p == nil {
-		defer t.next()
+	if w == nil {
+		defer t.next() // also where a hook of the user panics
 		t.trip(callTimeout, r)
 		return nil
 	}
@@ -84,15 +86,15 @@ func (t *trips) carry(ctx context.Context, patience time.Duration, r rider) erro
 	defer timer.Stop()
 	for {
 		select {
-		case <-p.arrived:
-			return p.err
+		case <-w.done:
+			return w.err
 		case <-timer.C:
-			rest := patience - time.Since(p.since)
+			rest := patience - time.Since(w.since)
 			switch {
 			case t.locker.health.silent() > opTimeout:
 				err = errNoReplies
 			case rest <= 0:
-				err = errNoConnection
+				err = errNoTrip
 			default:
 				timer.Reset(min(rest, callTimeout))
 				continue
@@ -102,140 +104,156 @@ func (t *trips) carry(ctx context.Context, patience time.Duration, r rider) erro
 		case <-t.locker.closed:
 			err = errClosed
 		}
-		if t.leave(p) {
+		if t.leave(w) {
 			return err
 		}
-		<-p.arrived // it is under way, and seen through
-		return p.err
+		<-w.done // it is sent, and seen through
+		return w.err
 	}
 }
 
-// enter returns the passenger that r is, or nil where it is to make a trip of its
-// own.
-func (t *trips) enter(r rider) (*passenger, error) {
+// enter returns the waiter that r is, or nil where it is to make a trip of its own.
+func (t *trips) enter(r request) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.locker.isClosed() {
+	if t.closed {
 		return nil, errClosed
 	}
-	if t.underWay < t.limit {
-		t.underWay++
-		t.over.Add(1)
+	if t.running < t.limit {
+		t.running++
+		t.ends.Add(1)
 		return nil, nil
 	}
-	p := &passenger{rider: r, since: time.Now(), arrived: make(chan struct{})}
-	t.waiting = append(t.waiting, p)
-	return p, nil
+	w := &waiter{request: r, since: time.Now(), done: make(chan struct{})}
+	w.place = t.waiting.PushBack(w)
+	return w, nil
 }
 
-// leave says whether p has left: it had not boarded.
-func (t *trips) leave(p *passenger) bool {
+// leave says whether w has left: it was not being sent yet.
+func (t *trips) leave(w *waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.left = !p.boarded
-	return p.left
+	if w.place == nil {
+		return false
+	}
+	t.waiting.Remove(w.place)
+	return true
 }
 
-// next ends a trip, and has the next one made for those who wait.
+// next ends a trip, and has another one made for those who wait.
 func (t *trips) next() {
-	if group, bound := t.board(); len(group) > 0 {
-		go t.shared(group, bound) // counted as under way
+	if batch, bound := t.batch(); len(batch) > 0 {
+		go t.share(batch, bound) // counted as running
 	}
 }
 
-// shared makes the trip of a group, and goes on until nobody waits.
-func (t *trips) shared(group []*passenger, bound time.Duration) {
-	for ; len(group) > 0; group, bound = t.board() {
-		riders := make([]rider, len(group))
-		for i, p := range group {
-			riders[i] = p
-		}
-		t.trip(bound, riders...)
-		for _, p := range group {
-			p.arrive()
+// share makes the trip of a batch, and goes on until nobody waits.
+func (t *trips) share(batch []request, bound time.Duration) {
+	for ; len(batch) > 0; batch, bound = t.batch() {
+		for _, r := range t.trip(bound, batch...) {
+			close(r.(*waiter).done)
 		}
 	}
 }
 
-// board returns who makes the next trip, and how long that may take. Where nobody
-// waits there is none.
-func (t *trips) board() (group []*passenger, bound time.Duration) {
+// batch returns the waiters that make the next trip, and how long that may take.
+// Where nobody waits there is none.
+func (t *trips) batch() (batch []request, bound time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	silent := t.locker.health.silent()
 	bound = callTimeout
-	for len(t.waiting) > 0 && len(group) < maxBatch {
-		p := t.waiting[0]
-		t.waiting[0] = nil
-		t.waiting = t.waiting[1:]
-		if p.left {
+	silent := t.locker.health.silent()
+	for t.waiting.Len() > 0 && len(batch) < maxBatch {
+		w := t.waiting.Remove(t.waiting.Front()).(*waiter)
+		w.place = nil
+		left := callTimeout - min(time.Since(w.since), silent)
+		switch {
+		case t.closed:
+			w.err = errClosed
+		case left < shortest:
+			w.err = errNoReplies
+		default:
+			bound = min(bound, left)
+			batch = append(batch, w)
 			continue
 		}
-		p.boarded = true
-		inVain := min(time.Since(p.since), silent)
-		if inVain >= callTimeout {
-			p.err = errNoReplies
-			p.arrive()
-			continue
-		}
-		bound = min(bound, callTimeout-inVain)
-		group = append(group, p)
+		close(w.done)
 	}
-	if len(group) == 0 {
-		t.underWay--
-		t.over.Done()
+	if len(batch) == 0 {
+		t.running--
+		t.ends.Done()
 	}
-	return group, bound
+	return batch, bound
 }
 
-// trip takes bound at most. Where it fails quickly it is made again, for those
-// that it has not settled.
-func (t *trips) trip(bound time.Duration, riders ...rider) {
+// trip takes bound at most, and returns the requests that it has not settled. Where
+// it fails quickly those are sent again.
+func (t *trips) trip(bound time.Duration, requests ...request) []request {
 	persist(bound, func(bound time.Duration) (o outcome, settled bool) {
-		ctx, cancel := context.WithTimeout(context.Background(), bound)
-		defer cancel()
-		settled = true
-		keep := func(r rider, reply any, err error) {
-			of, ok := r.take(reply, err)
-			if of.replied() {
-				t.locker.health.heard() // before anybody boards
-			}
-			if !ok {
-				riders = append(riders, r)
-				o, settled = of, false
-			}
-		}
-		all := riders
-		riders = nil
-		if t.prepare != nil {
-			if err := t.prepare(ctx); err != nil {
-				for _, r := range all {
-					keep(r, nil, unsentError{err})
-				}
-				return o, settled
-			}
-		}
-		if len(all) == 1 {
-			reply, err := run(ctx, t.client, all[0].command())
-			keep(all[0], reply, err)
-			return o, settled
-		}
-		commands := make([]command, len(all))
-		for i, r := range all {
-			commands[i] = r.command()
-		}
-		for i, cmd := range runAll(ctx, t.client, commands) {
-			reply, err := cmd.Result()
-			keep(all[i], reply, err)
-		}
-		return o, settled
+		requests, o = t.attempt(bound, requests)
+		return o, len(requests) == 0
 	})
+	return requests
 }
 
-// close waits until no trip is under way any more: there are none after that.
+// attempt sends requests once and returns those that it has not settled, and what
+// is known the least of them.
+func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []request, worst outcome) {
+	worst = done
+	settle := func(r request, reply any, err error) {
+		o, settled := r.settle(reply, err)
+		if o.replied() {
+			t.locker.health.heard() // before the next batch is made
+		}
+		if !settled {
+			unsettled = append(unsettled, r)
+			worst = min(worst, o)
+		}
+	}
+	bound, err := t.prepared(bound)
+	if err != nil {
+		for _, r := range requests {
+			settle(r, nil, err)
+		}
+		return unsettled, worst
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	if len(requests) == 1 {
+		reply, err := run(ctx, t.client, requests[0].write())
+		settle(requests[0], reply, err)
+		return unsettled, worst
+	}
+	commands := make([]command, len(requests))
+	for i, r := range requests {
+		commands[i] = r.write()
+	}
+	for i, cmd := range runAll(ctx, t.client, commands) {
+		reply, err := cmd.Result()
+		settle(requests[i], reply, err)
+	}
+	return unsettled, worst
+}
+
+// prepared prepares an attempt and returns how long it may take from then on: a
+// server that has answered just now, and took long, is given as long as a command
+// takes.
+func (t *trips) prepared(bound time.Duration) (time.Duration, error) {
+	if t.prepare == nil {
+		return bound, nil
+	}
+	start := time.Now()
+	if err := t.prepare(bound); err != nil {
+		return 0, unsentError{err}
+	}
+	return max(bound-time.Since(start), min(bound, opTimeout)), nil
+}
+
+// close waits until no trip runs any more, which is callTimeout at most: none begins
+// after that.
 func (t *trips) close() {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
-	t.over.Wait()
+	t.ends.Wait()
 }

@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ func oneAtATime(t *testing.T, addr string) *redislock.Locker {
 	return l
 }
 
-// Callers who ask at once share trips; one at a time makes its own at once.
+// Callers who ask at once share trips.
 func TestManyShareTrips(t *testing.T) {
 	const callers = 200
 	server := redistest.Start(t)
@@ -50,6 +51,7 @@ func TestRefusedAmongOthers(t *testing.T) {
 	l := oneAtATime(t, line.Addr())
 	require.NoError(t, server.Client().HSet(t.Context(), lockKey("key7"), "a", "b").Err())
 	line.Delay(20 * time.Millisecond)
+	sent, read := server.Commands("evalsha")["evalsha"], reads(t, server)
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
@@ -63,10 +65,12 @@ func TestRefusedAmongOthers(t *testing.T) {
 		})
 	}
 	all.Wait()
+	sent, read = server.Commands("evalsha")["evalsha"]-sent, reads(t, server)-read
+	require.Less(t, read, sent/2, "they have shared trips")
 }
 
 // Scripts that are flushed again and again, also in the middle of a trip, are sent
-// again, and nothing is done twice.
+// again, and each caller gets its lock and gives it back.
 func TestScriptsFlushedAllTheTime(t *testing.T) {
 	server := redistest.Start(t)
 	l := oneAtATime(t, server.Addr())
@@ -77,11 +81,13 @@ func TestScriptsFlushedAllTheTime(t *testing.T) {
 			assert.NoError(t, server.Client().ScriptFlush(t.Context()).Err())
 		}
 	})
+	before := server.Commands("eval")["eval"]
 	for range 20 {
 		crowd(t, l, 50)
 	}
 	stop()
 	flusher.Wait()
+	require.Greater(t, server.Commands("eval")["eval"]-before, int64(20))
 }
 
 // A caller who leaves while it waits for a trip has sent nothing; so has one who
@@ -89,41 +95,51 @@ func TestScriptsFlushedAllTheTime(t *testing.T) {
 func TestLeftBeforeTheTrip(t *testing.T) {
 	server := redistest.Start(t)
 	line := redistest.NewProxy(t, server.Addr())
-	l := oneAtATime(t, line.Addr())
+	writes := make(chan struct{}, 100)
+	l := open(t, dialled(t, 1, func(ctx context.Context) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", line.Addr())
+		return noting{conn, writes}, err
+	}))
+	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
 	monitor := server.Monitor(t)
 	line.Hold(true)
-	first, second, third := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	for len(writes) > 0 {
+		<-writes
+	}
+	first, second, third, closed := make(chan error, 1), make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	ask := func(ctx context.Context, key string, to chan<- error) {
 		_, err := l.Acquire(ctx, key, lock.Options{Wait: patience})
 		to <- err
 	}
 	go ask(t.Context(), "first", first)
-	pause(50 * time.Millisecond) // it is under way
+	<-writes // it is under way
 	ctx, cancel := context.WithCancel(t.Context())
 	go ask(ctx, "second", second)
 	go ask(t.Context(), "third", third)
-	pause(50 * time.Millisecond)
+	pause(50 * time.Millisecond) // most often they wait by then
 	cancel()
 	require.ErrorIs(t, receive(t, second), context.Canceled)
-	go func() { _ = l.Close() }()
+	go func() { closed <- l.Close() }()
 	require.ErrorIs(t, receive(t, third), lock.ErrUnavailable)
 	line.Hold(false)
 	require.ErrorIs(t, receive(t, first), lock.ErrUnavailable)
-	pause(50 * time.Millisecond)
+	require.NoError(t, receive(t, closed))
 	for _, c := range monitor.Stop() {
 		require.NotContains(t, strings.Join(c.Args, " "), "{second}")
 		require.NotContains(t, strings.Join(c.Args, " "), "{third}")
 	}
 }
 
-// receive returns what comes.
-func receive(t *testing.T, from <-chan error) error {
-	t.Helper()
+// noting is a connection that tells of each write.
+type noting struct {
+	net.Conn
+	writes chan<- struct{}
+}
+
+func (c noting) Write(b []byte) (int, error) {
 	select {
-	case err := <-from:
-		return err
-	case <-time.After(patience):
-		require.Fail(t, "nothing came")
-		return nil
+	case c.writes <- struct{}{}:
+	default:
 	}
+	return c.Conn.Write(b)
 }
