@@ -31,12 +31,12 @@
 // lose it after its TTL. A lock is "lost" if its context has ended before it was
 // given back. The share of a core is that of the process which holds the keys.
 //
-// In f the pool is that of go-redis. Of its connections redislock uses half for those
-// who ask, and has others for those who hold; rueidislock sends all on one.
+// In f the pool is that of go-redis. redislock opens half as many connections for
+// those who ask, as many for those who release, and up to eight more; rueidislock
+// sends all on one.
 // Everybody asks once and waits for ten seconds at most: who is not served by then
 // is no failed call. "late" is how long after that the last of them was told,
 // "unlock" the slowest one, "last answer" when Lock had returned to everybody.
-// With -quick, e and f have fewer keys and callers than their titles say.
 //
 // Commands are counted in two ways: "sent" is what clients sent, counted on
 // their connections, "all" is what Redis carried out, so what scripts call is in

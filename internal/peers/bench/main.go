@@ -127,7 +127,10 @@ func head(c config, s *server) string {
 		}
 	}
 	runs := "one run"
-	if c.runs > 1 {
+	switch {
+	case c.quick:
+		runs = "quick: less of everything than the titles say, no figures to go by"
+	case c.runs > 1:
 		runs = fmt.Sprintf("medians of %d runs", c.runs)
 	}
 	var names []string

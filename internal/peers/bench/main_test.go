@@ -59,7 +59,7 @@ func TestBench(t *testing.T) {
 	p := start(t, "-quick")
 	require.Zero(t, wait(t, p))
 	assert.NotContains(t, p.Output(), "ERROR")
-	assert.Regexp(t, `reqlock, redsync v\S+, bsm/redislock v\S+, rueidislock v\S+, on go-redis v\S+; \d+ cores, go\S+ \S+, Redis \d\S+; one run\n`, p.Output())
+	assert.Regexp(t, `reqlock, redsync v\S+, bsm/redislock v\S+, rueidislock v\S+, on go-redis v\S+; \d+ cores, go\S+ \S+, Redis \d\S+; quick: .+\n`, p.Output())
 	all := []string{"reqlock", "redsync", "bsm/redislock", "rueidislock"}
 	limited := append(slices.Clone(all), "sync.Mutex")
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ type scenario struct {
 	columns []column
 	measure measurement
 	limited bool // the limit has a row, too
-	renewed bool // it takes a peer that renews
+	renewed bool // only for peers that renew
 	once    bool // it counts what hardly varies: one run says all
 }
 

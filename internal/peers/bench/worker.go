@@ -20,8 +20,8 @@ type task struct {
 	Peer   string
 	Redis  string
 	TTL    time.Duration
-	Pool   int // see setup
-	NoLoop bool
+	Pool   int    // see setup
+	NoLoop bool   // see setup
 	Load   string // one of loads
 	Name   string // what the names of its keys begin with
 
