@@ -38,14 +38,14 @@ func open(use func(lock.Locker)) error {
 	return nil
 }
 
-func netHTTP(mux *http.ServeMux, locks lock.Locker, chat http.Handler) {
+func netHTTP(mux *http.ServeMux, locks lock.Locker, chat func(http.ResponseWriter, *http.Request)) {
 	// import "github.com/reqlock/reqlock/httplock"
 	// import "github.com/reqlock/reqlock/keyfuncs"
 	// import "github.com/reqlock/reqlock/middleware"
-	user := func(r *http.Request) (string, error) { return userOf(r.Context()), nil } // "" is answered with 400
+	user := func(r *http.Request) (string, error) { return userOf(r.Context()), nil } // userOf is yours; "" is answered with 400
 	key := keyfuncs.Join(user, keyfuncs.PathValue("session"))
 	guard := httplock.New(locks, key, middleware.WithWait(3*time.Second))
-	mux.Handle("POST /sessions/{session}/messages", guard(chat))
+	mux.Handle("POST /sessions/{session}/messages", guard(http.HandlerFunc(chat)))
 }
 
 func inGin(router *gin.Engine, locks lock.Locker, authenticate, chat gin.HandlerFunc) {
