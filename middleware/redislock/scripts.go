@@ -74,9 +74,9 @@ func run(ctx context.Context, client *redis.Client, c command) (any, error) {
 	return reply, err
 }
 
-// runAll runs commands of one script, at least one, in one trip, and returns them with their
-// replies or errors. A script that is not known is sent once: the server knows it
-// from then on, and carries out the rest after that.
+// runAll runs commands of one script, at least one, in one trip, and returns them
+// with their replies or errors. A script that is not known is sent once: the server
+// knows it from then on, and carries out the rest after that.
 func runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
 	known := commands[0].script.known.Load()
 	if !known {

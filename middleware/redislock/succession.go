@@ -3,9 +3,9 @@ package redislock
 // Who releases enters the next caller of its process in Redis' queue, by its
 // age and with the script that frees the lock, so that the lock goes to whoever
 // has waited longest in any process; or it passes the lease on to it (see tenure).
-// That caller still sleeps; it finds the answer when its turn comes. Should it leave before, one of the two sees to it
-// that its token is given up: it is entered only while it has not left, and
-// where it leaves after, it knows.
+// That caller still sleeps; it finds the answer when its turn comes. Should it leave
+// before, one of the two sees to it that its token is given up: it is entered only
+// while it has not left, and where it leaves after, it knows.
 const (
 	waitingBehind int32 = iota
 	entered             // or passed the lease

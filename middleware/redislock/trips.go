@@ -68,7 +68,8 @@ func (w *waiter) settle(reply any, err error) (outcome, bool) {
 }
 
 // do sends r and returns when it is settled or can't be, which is callTimeout after
-// it was sent at the latest. Before that it waits for a trip, at most for patience
+// its trip began at the latest, or opTimeout after prepare has had an answer. Before
+// that it waits for a trip, at most for patience
 // and until ctx is done; an error says that nothing was sent. While no trip has a
 // reply, it gives up after callTimeout, the trip included: those before it then
 // wait in vain, and it is not to do so as well.
@@ -249,8 +250,8 @@ func (t *trips) prepared(bound time.Duration) (time.Duration, error) {
 	return max(bound-time.Since(start), min(bound, opTimeout)), nil
 }
 
-// close waits until no trip runs any more, which is callTimeout at most: none begins
-// after that.
+// close waits until no trip runs any more, for as long as do says: none begins after
+// that.
 func (t *trips) close() {
 	t.mu.Lock()
 	t.closed = true
