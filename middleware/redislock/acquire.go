@@ -115,7 +115,7 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(time.Until(earliest(again, s.deadline, l.health.silentAt())))
+		timer.Reset(time.Until(earliest(again, s.deadline, s.home.health.silentAt())))
 		select {
 		case fence := <-s.grants:
 			if fence <= a.fence {
@@ -128,7 +128,7 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 			return g, nil
 		case <-timer.C:
 			now := time.Now()
-			if !now.Before(s.deadline) || !now.Before(again) || l.health.claimSilence(now) {
+			if !now.Before(s.deadline) || !now.Before(again) || s.home.health.claimSilence(now) {
 				return answer{}, nil
 			}
 		case <-s.changed:
@@ -170,7 +170,7 @@ func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
 	case <-head.announced:
 		return true, nil
 	case <-timer.C:
-		if l.health.silent() > opTimeout {
+		if on, err := l.topology.home(ctx, head.names.lock); err != nil || on.health.silent() > opTimeout {
 			return false, errNoReplies
 		}
 		return false, nil
@@ -206,7 +206,7 @@ func (s *lease) giveUp() {
 func (s *lease) leaveBehind() {
 	s.locker.inbox.forget(s)
 	if s.placed || s.uncertain {
-		s.locker.cleanup.add(s, s.tombstoneFor())
+		s.abandon(s.tombstoneFor())
 	}
 }
 

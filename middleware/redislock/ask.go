@@ -14,6 +14,7 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 		if err := c.do(ctx, patience); err != nil {
 			return answer{}, err
 		}
+		s.home = c.server
 		s.uncertain = s.uncertain || c.uncertain
 		a := c.answer
 		switch {
@@ -24,7 +25,7 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 			return a, nil
 		case c.outcome != done:
 			return a, unavailable(c.err)
-		case c.restarts != l.restarts.count.Load():
+		case c.restarts != c.server.restarts.count.Load():
 			// Granted without regard to a restart that is known by now.
 			s.startOver()
 			patience = callTimeout // it has waited already
@@ -44,7 +45,7 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 // startOver gives up the token and goes on with another.
 func (s *lease) startOver() {
 	s.locker.inbox.forget(s)
-	s.locker.cleanup.add(s, tombstone(s.ttl))
+	s.abandon(tombstone(s.ttl))
 	s.token, s.mutex = rand.Text(), nil
 	s.placed, s.uncertain, s.tenure = false, false, tenure{}
 }

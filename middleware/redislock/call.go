@@ -24,6 +24,7 @@ const (
 	unsent                         // it never left, and never will
 	unlooked                       // it was kept back: see restarts
 	refused                        // the server replied that it will not
+	elsewhere                      // it replied that the key is another's, or on its way there
 	done                           // acquired, extended or released
 	doneInterrupted                // extended, and the holder is asked to stop
 	notOurs                        // the lock is another token's
@@ -43,13 +44,22 @@ type result struct {
 	err     error // where the outcome is not known
 }
 
+// elsewhere returns what the server said of where the key is, if that is all it did.
+func (r result) elsewhere() error {
+	if r.outcome != elsewhere {
+		return nil
+	}
+	return r.err
+}
+
 func failed(op operation, err error) result { return result{op, failure(err), explained(err)} }
 
 // A call is the request to acquire or to release, with the attempts that it takes.
 type call struct {
-	lease *lease
+	lease  *lease
+	server *server // that was asked in the newest attempt
 
-	result             // of the newest attempt
+	result             // of that
 	began    time.Time // when the first attempt was written
 	sent     time.Time // when the newest was
 	next     *lease    // with a release: who is entered on the way, looked for with each attempt until there is one; may be nil
@@ -59,27 +69,33 @@ type call struct {
 	uncertain bool // an attempt has ended as unknown
 }
 
-var _ request = (*call)(nil)
+var _ errand = (*call)(nil)
 
 // do makes the call. ctx ends the wait for a trip; what has been sent is seen
 // through. An error says that nothing was sent: see trips.
 func (c *call) do(ctx context.Context, patience time.Duration) error {
 	l := c.lease.locker
-	t := &l.releases
-	if c.op == acquire {
-		t = &l.asks
-	}
-	if err := t.do(ctx, patience, c); err != nil {
+	if err := l.send(ctx, c.lease.names.lock, patience, c); err != nil {
 		return err
 	}
 	if !l.isClosed() {
-		l.health.report(ctx, c.result)
+		c.server.health.report(ctx, c.result)
 	}
 	return nil
 }
 
+func (c *call) trips(on *server) *trips {
+	c.server = on
+	if c.op == acquire {
+		return &on.asks
+	}
+	return &on.releases
+}
+
+func (c *call) elsewhere() error { return c.result.elsewhere() }
+
 // write is where a caller becomes known to Redis.
-func (c *call) write() command {
+func (c *call) write(on *server) command {
 	s, l := c.lease, c.lease.locker
 	c.answer, c.sent = answer{}, time.Now()
 	if c.began.IsZero() {
@@ -89,9 +105,9 @@ func (c *call) write() command {
 		if c.next == nil {
 			c.next = s.successor()
 		}
-		return s.leaveCommand(c.next)
+		return on.leaveCommand(s, c.next)
 	}
-	c.restarts = l.restarts.count.Load()
+	c.restarts = on.restarts.count.Load()
 	if s.try {
 		// From here on the reply may be older than whoever comes now.
 		l.tries.Forget(s.key)
@@ -99,7 +115,7 @@ func (c *call) write() command {
 	} else {
 		l.inbox.admit(s)
 	}
-	return s.acquireCommand()
+	return on.acquireCommand(s)
 }
 
 func (c *call) settle(reply any, err error) (o outcome, settled bool) {
@@ -112,7 +128,7 @@ func (c *call) settle(reply any, err error) (o outcome, settled bool) {
 		c.result = c.released(reply)
 	}
 	c.uncertain = c.uncertain || c.outcome == unknown
-	return c.outcome, c.outcome.known() && !c.tooLate()
+	return c.outcome, c.outcome == elsewhere || c.outcome.known() && !c.tooLate()
 }
 
 // tooLate says that the lock was granted, and the lease is over by now.

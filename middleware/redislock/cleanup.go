@@ -22,7 +22,7 @@ const maxCleanups = 10_000
 // can be left. One goroutine does it, while there is something to do, and many in
 // one trip: a token that waits can be granted until it is given up.
 type cleanup struct {
-	locker *Locker
+	server *server
 
 	mu       sync.Mutex
 	pending  []givenUp
@@ -38,15 +38,23 @@ type givenUp struct {
 	until     time.Time // nothing of it is left by then
 }
 
-// add takes over the token of s, which must not be asked for again, and is not
+// abandon has the token of s given up, which must not be asked for again, and is not
 // to hold for as long as tombstone says.
-func (c *cleanup) add(s *lease, tombstone time.Duration) {
+func (s *lease) abandon(tombstone time.Duration) {
+	on, err := s.locker.topology.home(context.Background(), s.names.lock)
+	if err == nil { // or nothing was ever sent
+		on.cleanup.add(givenUp{s.names, s.token, tombstone, time.Now().Add(s.ttl + max(tombstone, keepTrying))})
+	}
+}
+
+// add takes over what was given up.
+func (c *cleanup) add(g givenUp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed.IsZero() || len(c.pending) >= maxCleanups {
 		return
 	}
-	c.pending = append(c.pending, givenUp{s.names, s.token, tombstone, time.Now().Add(s.ttl + max(tombstone, keepTrying))})
+	c.pending = append(c.pending, g)
 	if !c.running {
 		c.running = true
 		c.finished.Go(c.run)
@@ -64,7 +72,7 @@ func (c *cleanup) run() {
 		c.putBack(again)
 		if len(again) < len(batch) {
 			pauses = backoff{next: firstRetry} // one key that is refused does not hold up the others
-		} else if c.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
+		} else if c.server.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
 			return // closed
 		}
 	}
@@ -87,28 +95,31 @@ func (c *cleanup) take() []givenUp {
 
 // leave sends one trip and returns what is to be tried again.
 func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
-	l := c.locker
+	on := c.server
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	commands := make([]command, len(batch))
 	for i := range batch {
 		g := &batch[i]
-		commands[i] = l.scripts.leaveCommand(&g.names, &g.token, g.tombstone)
+		commands[i] = on.scripts.leaveCommand(&g.names, &g.token, g.tombstone)
 	}
 	var worst result
-	for i, reply := range runAll(ctx, l.holdClient, commands) {
+	for i, reply := range on.runAll(ctx, on.holdClient, commands) {
+		g := batch[i]
 		r := result{op: release, outcome: done}
 		if err := reply.Err(); err != nil {
 			r = failed(release, err)
+			if next := on.locker.topology.follow(g.names.lock, on, err); next != on {
+				next.cleanup.add(g)
+			} else if time.Now().Before(g.until) {
+				again = append(again, g)
+			}
 		}
-		if r.err != nil && time.Now().Before(batch[i].until) {
-			again = append(again, batch[i])
-		}
-		if i == 0 || r.err != nil {
+		if r.outcome != elsewhere && (i == 0 || r.err != nil) {
 			worst = r
 		}
 	}
-	l.health.report(ctx, worst)
+	on.health.report(ctx, worst)
 	return again
 }
 

@@ -8,13 +8,20 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// derive returns a client of our own to the same server. What the user's client
-// is tuned for is not what a lock needs: it may wait for seconds, it repeats
-// commands whose fate is unknown, and its connections are shared with traffic
-// that can starve a renewal. ended is called when a connection has been closed,
-// admit, which may be nil, before one is used.
-func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *redis.Client {
-	o := *client.Options()
+// masterLifetime is for how long a connection to a master that Sentinel names is
+// used: whoever is cut off from the others with the old master finds out by then.
+const masterLifetime = 10 * time.Second
+
+// newClient is what redis.NewClient is, and redis.ClusterOptions.NewClient.
+type newClient = func(*redis.Options) *redis.Client
+
+// derive returns a client of our own to the server that options, which are the
+// user's, lead to. What the user's client is tuned for is not what a lock needs: it may
+// wait for seconds, it repeats commands whose fate is unknown, and its connections are
+// shared with traffic that can starve a renewal. admit, which may be nil, is called
+// before a connection is used.
+func derive(options *redis.Options, open newClient, poolSize int, c *connections, admit connHook) *redis.Client {
+	o := *options
 	o.MaxRetries = -1
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
@@ -28,7 +35,7 @@ func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *r
 	if o.CredentialsProviderContext != nil || o.CredentialsProvider != nil {
 		o.CredentialsProviderContext = credentialsBounded(o.CredentialsProviderContext, o.CredentialsProvider)
 	}
-	o.Dialer = dialBounded(o.Dialer, poolSize, ended)
+	o.Dialer = dialBounded(dialer(&o), poolSize, c)
 	o.OnConnect = both(o.OnConnect, admit)
 	o.Limiter = nil // the application's traffic must not stop a renewal
 	// The processor belongs to the given client; ours make their own.
@@ -37,7 +44,18 @@ func derive(client *redis.Client, poolSize int, ended func(), admit connHook) *r
 	// Each of these is a round trip more before a new connection can be used.
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(&o)
+	if c.followMaster && (o.ConnMaxLifetime <= 0 || o.ConnMaxLifetime > masterLifetime) {
+		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = masterLifetime-masterLifetime/5, masterLifetime/5
+	}
+	return open(&o)
+}
+
+// dialer returns how a client with these options opens a connection.
+func dialer(o *redis.Options) dialFunc {
+	if o.Dialer != nil {
+		return o.Dialer
+	}
+	return redis.NewDialer(o)
 }
 
 // A connHook is what redis.Options.OnConnect is.

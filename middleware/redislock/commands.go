@@ -17,19 +17,19 @@ func (s *script) with(keysAndArgs ...any) command {
 func (c command) whole() { c.args[0], c.args[1] = "eval", c.script.source }
 
 // acquireCommand is one for acquire.lua.
-func (s *lease) acquireCommand() command {
+func (on *server) acquireCommand(s *lease) command {
 	n := &s.names
-	return s.locker.scripts.acquire.with(
+	return on.scripts.acquire.with(
 		&n.lock, &n.fence, &n.tombstones, &n.queue, &n.entries,
 		&s.token, millis(s.ttl), &s.mode, &s.inbox, millis(s.placeFor()), s.maxQueue, s.waited(),
-		millis(s.locker.restarts.guard()),
+		millis(on.restarts.guard()),
 	)
 }
 
 // leaveCommand is one for leave.lua. next, who is entered on the way, may be nil,
 // and is left out once it has gone: it has given up its token.
-func (s *lease) leaveCommand(next *lease) command {
-	c := s.locker.scripts.leaveCommand(&s.names, &s.token, s.tombstoneFor())
+func (on *server) leaveCommand(s, next *lease) command {
+	c := on.scripts.leaveCommand(&s.names, &s.token, s.tombstoneFor())
 	if next != nil && next.succession.Load() != departed {
 		c.args = append(c.args, &next.token, millis(next.ttl), &next.inbox, millis(next.placeFor()), next.waited())
 	}
@@ -42,9 +42,9 @@ func (s *scripts) leaveCommand(n *names, token *string, tombstone time.Duration)
 }
 
 // extendCommand is one for extend.lua.
-func (s *lease) extendCommand() command {
+func (on *server) extendCommand(s *lease) command {
 	n := &s.names
-	return s.locker.scripts.extend.with(
+	return on.scripts.extend.with(
 		&n.lock, &n.fence, &n.interrupt,
 		&s.token, millis(s.ttl), millis(keepFence(s.ttl)), time.Since(s.since).Microseconds(),
 	)

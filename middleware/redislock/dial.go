@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
-	"syscall"
 	"time"
 )
 
@@ -22,7 +20,7 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 //
 // Dials that nobody waits for any more are bounded in number, far above what a
 // pool of n needs: they must not keep out those which are waited for.
-func dialBounded(dial dialFunc, n int, ended func()) dialFunc {
+func dialBounded(dial dialFunc, n int, c *connections) dialFunc {
 	dialling := make(chan struct{}, 16*n)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, opTimeout)
@@ -44,7 +42,7 @@ func dialBounded(dial dialFunc, n int, ended func()) dialFunc {
 		}()
 		select {
 		case conn := <-dialled:
-			return watch(conn, ended), nil
+			return c.add(conn), nil
 		case <-ctx.Done():
 			return undialled{context.Cause(ctx)}, nil
 		}
@@ -63,34 +61,6 @@ func dialOnce(ctx context.Context, dial dialFunc, network, addr string) (conn ne
 		return undialled{err}
 	}
 	return conn
-}
-
-// watch has ended called when conn is closed.
-func watch(conn net.Conn, ended func()) net.Conn {
-	w := watched{conn, sync.OnceFunc(ended)}
-	switch c := conn.(type) {
-	case undialled:
-		return conn
-	case syscall.Conn: // go-redis looks there whether the server has closed it
-		return watchedSocket{w, c}
-	default:
-		return w
-	}
-}
-
-type watched struct {
-	net.Conn
-	ended func()
-}
-
-func (c watched) Close() error {
-	c.ended()
-	return c.Conn.Close()
-}
-
-type watchedSocket struct {
-	watched
-	syscall.Conn
 }
 
 // undialled is a connection that was never there.

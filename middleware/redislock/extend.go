@@ -7,15 +7,16 @@ import (
 
 // extendAll extends leases in one trip, the first being the most urgent. redsync
 // extends one mutex at a time; each of them finds its reply there already.
-func (l *Locker) extendAll(batch []*lease) {
+func (on *server) extendAll(batch []*lease) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), batch[0].extendWithin(start))
 	defer cancel()
 	commands := make([]command, len(batch))
 	for i, s := range batch {
-		commands[i] = s.extendCommand()
+		commands[i] = on.extendCommand(s)
 	}
-	replies := runAll(ctx, l.holdClient, commands)
+	l := on.locker
+	replies := on.runAll(ctx, on.holdClient, commands)
 	var worst result
 	var lost []*lease
 	for i, s := range batch {
@@ -29,13 +30,13 @@ func (l *Locker) extendAll(batch []*lease) {
 		if !l.renewals.extended(s, start, r.outcome) {
 			lost = append(lost, s)
 		}
-		if i == 0 || !r.outcome.known() {
+		if r.outcome != elsewhere && (i == 0 || !r.outcome.known()) {
 			worst = r
 		}
 	}
 	l.lose(lost)
 	if !l.isClosed() {
-		l.health.report(batch[0].ctx, worst)
+		on.health.report(batch[0].ctx, worst)
 	}
 }
 

@@ -63,11 +63,21 @@ func failure(err error) outcome {
 		return unlooked
 	case is[dialError](err):
 		return unsent
+	case onItsWay(err):
+		return elsewhere
 	case is[redis.Error](err):
 		return refused
 	default:
 		return unknown
 	}
+}
+
+// onItsWay finds what a server of a Cluster says of a key that has gone to another, or
+// is being moved there and may be here in part.
+func onItsWay(err error) bool {
+	_, moved := redis.IsMovedError(err)
+	_, ask := redis.IsAskError(err)
+	return moved || ask || redis.IsTryAgainError(err)
 }
 
 // noPassword is NOAUTH. To a command with as many arguments as ours Redis says to

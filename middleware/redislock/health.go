@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,7 @@ const quietTime = time.Second
 // knows when the server has last replied.
 type health struct {
 	observe lock.Observer
-	server  string
+	server  string // what an event begins with
 	start   time.Time
 
 	// Written or read by every operation, without the mutex.
@@ -37,12 +36,8 @@ type health struct {
 	refused bool      // acquires are refused; that others are carried out is no recovery
 }
 
-func newHealth(addr string, observe lock.Observer) *health {
-	h := &health{observe: observe, start: time.Now()}
-	if _, _, err := net.SplitHostPort(addr); err == nil { // of a FailoverClient it is none
-		h.server = fmt.Sprintf("redis at %s: ", addr)
-	}
-	return h
+func newHealth(server string, observe lock.Observer) *health {
+	return &health{observe: observe, server: server, start: time.Now()}
 }
 
 // heard notes a reply.

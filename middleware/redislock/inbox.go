@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"crypto/rand"
 	"strconv"
 	"strings"
 	"sync"
@@ -125,14 +126,19 @@ func (i *inbox) run() {
 	}
 }
 
-// receive subscribes and delivers what comes, until that fails.
+// receive subscribes and delivers what comes, until that fails. In a Cluster any server
+// will do, another one each time: a message reaches all of them.
 func (i *inbox) receive() error {
-	if err := i.locker.restarts.settle(callTimeout); err != nil {
+	on, err := i.locker.topology.home(context.Background(), rand.Text())
+	if err != nil {
+		return err
+	}
+	if err := on.restarts.settle(callTimeout); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	sub := i.locker.askClient.Subscribe(ctx)
+	sub := on.askClient.Subscribe(ctx)
 	defer func() { _ = sub.Close() }()
 	if !i.attach(sub) {
 		return errClosed

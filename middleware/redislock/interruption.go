@@ -2,17 +2,24 @@ package redislock
 
 // An interruption asks the holder of a key in another process to stop.
 type interruption struct {
-	locker *Locker
 	names  names
+	server *server // that was asked
 
 	result
 	held bool // somebody holds the key
 }
 
-var _ request = (*interruption)(nil)
+var _ errand = (*interruption)(nil)
 
-func (i *interruption) write() command {
-	return i.locker.scripts.interrupt.with(&i.names.lock, &i.names.interrupt)
+func (i *interruption) trips(on *server) *trips {
+	i.server = on
+	return &on.interrupts
+}
+
+func (i *interruption) elsewhere() error { return i.result.elsewhere() }
+
+func (i *interruption) write(on *server) command {
+	return on.scripts.interrupt.with(&i.names.lock, &i.names.interrupt)
 }
 
 func (i *interruption) settle(reply any, err error) (outcome, bool) {

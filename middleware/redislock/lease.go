@@ -62,7 +62,7 @@ type lease struct {
 }
 
 func (l *Locker) newLease(key string, o lock.Options) *lease {
-	l.restarts.used(o.TTL)
+	l.longestTTL.used(o.TTL)
 	now := time.Now()
 	return &lease{
 		locker:    l,
@@ -95,7 +95,7 @@ func (s *lease) giveBack(ctx context.Context) error {
 	defer s.turn.Pass()
 	if lost != nil {
 		// The last extension may have arrived all the same.
-		s.locker.cleanup.add(s, tombstone(s.ttl))
+		s.abandon(tombstone(s.ttl))
 		return lost
 	}
 	if s.passOn(until) {
@@ -103,7 +103,7 @@ func (s *lease) giveBack(ctx context.Context) error {
 	}
 	err := s.unlock(ctx, until)
 	if errors.Is(err, lock.ErrUnavailable) {
-		s.locker.cleanup.add(s, tombstone(s.ttl))
+		s.abandon(tombstone(s.ttl))
 	}
 	return err
 }
@@ -119,6 +119,7 @@ func (s *lease) unlock(ctx context.Context, until time.Time) error {
 	}
 	given, _ := s.mutex.UnlockContext((*verdict)(&c.result))
 	if c.next != nil {
+		c.next.home = c.server
 		c.next.offered = c.answer
 		c.next.placed = true
 		c.next.uncertain = c.uncertain || c.answer.code == 0

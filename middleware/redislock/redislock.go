@@ -20,24 +20,15 @@ import (
 // [New]; all of its methods may be called concurrently.
 type Locker struct {
 	config
-	health *health
+	topology topology
 
-	// Two clients of the same server. However many ask, those who hold always
-	// have connections to renew and release with.
-	askClient, holdClient *redis.Client
-	asks, interrupts      trips // of askClient
-	releases              trips // of holdClient
+	redsync    *redsync.Redsync
+	turns      turn.Queue[*lease]
+	tries      singleflight.Group
+	renewals   *renewals
+	inbox      *inbox
+	longestTTL longest
 
-	scripts  scripts
-	redsync  *redsync.Redsync
-	turns    turn.Queue[*lease]
-	tries    singleflight.Group
-	renewals *renewals
-	cleanup  *cleanup
-	inbox    *inbox
-	restarts *restarts
-
-	warming sync.WaitGroup
 	closing sync.Once
 	closed  chan struct{}
 
@@ -59,13 +50,10 @@ var _ lock.Locker = (*Locker)(nil)
 // error, and so is a bad option; all problems are reported at once.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	c := config{prefix: defaultPrefix, observe: lock.LogTo(nil), handoff: defaultHandoff}
+	open, err := topologyOf(client)
 	var errs []error
-	single, ok := client.(*redis.Client)
-	switch {
-	case !ok:
-		errs = append(errs, fmt.Errorf("redislock: client of type %T: must be a *redis.Client; Cluster and Ring are not supported", client))
-	case single == nil:
-		errs = append(errs, errors.New("redislock: client is nil"))
+	if err != nil {
+		errs = append(errs, err)
 	}
 	for i, o := range opts {
 		if o == nil {
@@ -79,44 +67,14 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	c.observe = shielded(c.observe)
 	l := &Locker{
-		config: c,
-		closed: make(chan struct{}),
+		config:   c,
+		redsync:  redsync.New(pool{}),
+		renewals: newRenewals(),
+		closed:   make(chan struct{}),
 	}
-	l.health = newHealth(single.Options().Addr, l.observe)
-	l.redsync = redsync.New(pool{})
-	l.renewals = newRenewals()
-	l.restarts = &restarts{created: time.Now(), noticed: l.renewals.hurry}
-	ended := func() { l.restarts.ended.Add(1) }
-	limit := max(1, single.Options().PoolSize/2)
-	l.askClient = derive(single, limit+2, ended, l.restarts.admit)  // one for interrupts, one for restarts
-	l.holdClient = derive(single, limit+maxExtending+1, ended, nil) // one for clean-up
-	l.asks = trips{locker: l, client: l.askClient, limit: limit, prepare: l.restarts.settle}
-	l.interrupts = trips{locker: l, client: l.askClient, limit: 1, prepare: l.restarts.settle}
-	l.releases = trips{locker: l, client: l.holdClient, limit: limit}
-	l.restarts.client = l.askClient
 	l.inbox = newInbox(l, c.prefix+"inbox:"+rand.Text())
-	l.cleanup = &cleanup{locker: l}
-	l.scripts.init()
-	l.warm(func(ctx context.Context) error {
-		_, err := l.restarts.look(ctx, l.askClient, false)
-		return err
-	})
-	for range 2 { // a release, a renewal
-		l.warm(func(ctx context.Context) error { return l.holdClient.Ping(ctx).Err() })
-	}
+	l.topology = open(l)
 	return l, nil
-}
-
-// warm opens a connection ahead of the first request, whose lease may be too
-// short for that. A failure is none: whoever needs the server will find out.
-func (l *Locker) warm(ask func(context.Context) error) {
-	l.warming.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		if ask(ctx) == nil {
-			l.health.heard()
-		}
-	})
 }
 
 // Interrupt asks the holder of key to stop: see [lock.Locker]. A holder in this
@@ -129,11 +87,11 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	if s, ok := l.turns.Head(key); ok && l.renewals.interrupt(s) {
 		return true, nil
 	}
-	i := &interruption{locker: l, names: namesOf(l.prefix, key)}
-	if err := l.interrupts.do(ctx, callTimeout, i); err != nil {
+	i := &interruption{names: namesOf(l.prefix, key)}
+	if err := l.send(ctx, i.names.lock, callTimeout, i); err != nil {
 		return false, unavailable(err)
 	}
-	l.health.report(ctx, i.result)
+	i.server.health.report(ctx, i.result)
 	if i.err != nil {
 		return false, unavailable(i.err)
 	}
@@ -155,12 +113,7 @@ func (l *Locker) Close() error {
 		l.renewals.close()
 		l.awaitCallers() // what they leave behind is cleaned up
 		l.inbox.close()
-		l.cleanup.close()
-		l.warming.Wait()
-		for _, t := range []*trips{&l.asks, &l.interrupts, &l.releases} {
-			t.close()
-		}
-		err = errors.Join(l.askClient.Close(), l.holdClient.Close())
+		err = l.topology.close()
 	})
 	return err
 }

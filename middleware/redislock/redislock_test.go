@@ -29,10 +29,14 @@ func TestNewReportsEveryProblem(t *testing.T) {
 	assert.ErrorContains(t, err, "client is nil")
 	assert.ErrorContains(t, err, "brace")
 	assert.ErrorContains(t, err, "65 callers")
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
-	defer cluster.Close()
-	_, err = redislock.New(cluster)
-	assert.ErrorContains(t, err, "*redis.ClusterClient")
+	_, err = redislock.New((*redis.ClusterClient)(nil))
+	assert.ErrorContains(t, err, "client is nil")
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer ring.Close()
+	_, err = redislock.New(ring)
+	assert.ErrorContains(t, err, "*redis.Ring")
+	_, err = redislock.New(struct{ redis.UniversalClient }{ring})
+	assert.ErrorContains(t, err, "struct { redis.UniversalClient }")
 }
 
 // What there is in Redis begins with the prefix, has one hash tag, and expires.

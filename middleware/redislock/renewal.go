@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,23 +22,28 @@ const maxExtending = 4
 type renewals struct {
 	mu       sync.Mutex
 	due      dueHeap
-	ready    untilHeap // to be extended, the most urgent first
-	sending  int       // goroutines that work on ready
 	wakes    time.Time // when the scheduler looks by itself
 	closed   bool
 	wake     chan struct{}
 	finished sync.WaitGroup
 }
 
+// A line is what a server is to be asked to extend; the mutex of renewals guards it.
+type line struct {
+	ready   untilHeap // the most urgent first
+	sending int       // goroutines that work on it
+}
+
 // renewal is the part of a lease that the scheduler looks after; its mutex
 // guards it once the lease has been added.
 type renewal struct {
+	home      *server       // that has the key, as far as is known
 	index     int           // in the heap, 1 for the first; 0: not there
 	due       time.Time     // when to look at it next
 	until     time.Time     // the lease is trusted until then
 	extending chan struct{} // closed when the extension on its way has ended
 	trip      time.Duration // what the newest answer about it took
-	inLine    bool          // it is in ready
+	inLine    bool          // it is ready in the line of a server
 	lost      error
 }
 
@@ -102,13 +108,13 @@ func (r *renewals) interrupt(s *lease) bool {
 	return true
 }
 
-// hurry has every lease extended now.
-func (r *renewals) hurry() {
+// hurry has every lease extended now, or those on one server.
+func (r *renewals) hurry(on *server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for _, s := range r.due {
-		if !s.beingExtended() {
+		if (on == nil || s.home == on) && !s.beingExtended() {
 			s.due = now
 		}
 	}
@@ -175,11 +181,11 @@ func (r *renewals) run() {
 func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	anyDue := false
+	var lines []*server // where something is ready
 	for len(r.due) > 0 {
 		s := r.due[0]
 		ranOut := !now.Before(s.until)
-		if !r.closed && !ranOut && now.Before(s.due) && !(anyDue && s.soon(now)) {
+		if !r.closed && !ranOut && now.Before(s.due) && !(len(lines) > 0 && s.soon(now)) {
 			break
 		}
 		switch {
@@ -190,8 +196,11 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		default:
 			if !s.beingExtended() {
 				s.inLine = true
-				heap.Push(&r.ready, s)
-				anyDue = true
+				s.home = s.locker.topology.follow(s.names.lock, s.home, nil)
+				heap.Push(&s.home.extensions.ready, s)
+				if !slices.Contains(lines, s.home) {
+					lines = append(lines, s.home)
+				}
 			}
 			r.postpone(s, s.until)
 			continue
@@ -200,9 +209,11 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		expired = append(expired, s)
 	}
 	// Those who are sending may be for a while.
-	for n := len(r.ready); n > 0 && r.sending < maxExtending; n -= maxBatch {
-		r.sending++
-		r.finished.Go(r.send)
+	for _, on := range lines {
+		for n := len(on.extensions.ready); n > 0 && on.extensions.sending < maxExtending; n -= maxBatch {
+			on.extensions.sending++
+			r.finished.Go(func() { r.send(on) })
+		}
 	}
 	next = math.MaxInt64
 	if len(r.due) > 0 {
@@ -212,22 +223,22 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 	return expired, next, r.closed
 }
 
-// send extends what is ready, until nothing is.
-func (r *renewals) send() {
+// send extends what is ready in the line of a server, until nothing is.
+func (r *renewals) send(on *server) {
 	for {
-		batch := r.take()
+		batch := r.take(&on.extensions)
 		if len(batch) == 0 {
 			return
 		}
-		batch[0].locker.extendAll(batch)
+		on.extendAll(batch)
 	}
 }
 
-func (r *renewals) take() (batch []*lease) {
+func (r *renewals) take(l *line) (batch []*lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.ready) > 0 && len(batch) < maxBatch {
-		s := heap.Pop(&r.ready).(*lease)
+	for len(l.ready) > 0 && len(batch) < maxBatch {
+		s := heap.Pop(&l.ready).(*lease)
 		s.inLine = false
 		if s.index != 0 {
 			s.extending = make(chan struct{})
@@ -235,7 +246,7 @@ func (r *renewals) take() (batch []*lease) {
 		}
 	}
 	if len(batch) == 0 {
-		r.sending--
+		l.sending--
 	}
 	return batch
 }

@@ -23,12 +23,11 @@ import (
 type restarts struct {
 	client  *redis.Client
 	created time.Time
+	longest *longest
 	noticed func() // a restart
 
-	longest atomic.Int64 // TTL
-
-	ended   atomic.Int64 // connections
-	looked  atomic.Int64 // at that many
+	ended   *atomic.Int64 // connections
+	looked  atomic.Int64  // at that many
 	looking singleflight.Group
 
 	count atomic.Int64 // restarts seen
@@ -48,11 +47,14 @@ func (r *restarts) guard() time.Duration {
 	return max(0, time.Until(r.since.Add(time.Duration(r.longest.Load()))))
 }
 
+// longest is the longest TTL that a Locker was asked for.
+type longest struct{ atomic.Int64 }
+
 // used notes a TTL.
-func (r *restarts) used(ttl time.Duration) {
+func (l *longest) used(ttl time.Duration) {
 	for {
-		longest := r.longest.Load()
-		if int64(ttl) <= longest || r.longest.CompareAndSwap(longest, int64(ttl)) {
+		longest := l.Load()
+		if int64(ttl) <= longest || l.CompareAndSwap(longest, int64(ttl)) {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,13 +33,14 @@ func source(name string) string {
 	return b.String()
 }
 
-// scripts are those of one Locker.
+// scripts are those that one server runs.
 type scripts struct{ acquire, extend, leave, interrupt script }
 
-func (s *scripts) init() {
-	s.acquire.init(source("acquire.lua"), 5)
+func (s *scripts) init(inCluster bool) {
+	has := fmt.Sprintf("local in_cluster = %t\n", inCluster)
+	s.acquire.init(has+source("acquire.lua"), 5)
 	s.extend.init(source("extend.lua"), 3)
-	s.leave.init(source("leave.lua"), 5)
+	s.leave.init(has+source("leave.lua"), 5)
 	s.interrupt.init(source("interrupt.lua"), 2)
 }
 

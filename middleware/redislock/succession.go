@@ -32,6 +32,6 @@ func (s *lease) successor() *lease {
 func (s *lease) retract() {
 	if s.succession.Swap(departed) == entered {
 		s.locker.inbox.forget(s)
-		s.locker.cleanup.add(s, tombstone(s.ttl))
+		s.abandon(tombstone(s.ttl))
 	}
 }

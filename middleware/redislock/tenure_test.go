@@ -157,7 +157,8 @@ func TestPassedOnWhileInLine(t *testing.T) {
 		pause(3 * time.Millisecond)
 	}
 	passed := 0
-	for range 4 {
+	for round := 0; round < 4 || passed == 0; round++ {
+		require.Less(t, round, 40, "none was passed on")
 		lease := acquire(t, l, "key", lock.Options{TTL: ttl, Wait: patience})
 		turn := acquireLater(t.Context(), l, lock.Options{TTL: ttl, Wait: patience})
 		awaitAhead(t, l, 2)
@@ -173,7 +174,6 @@ func TestPassedOnWhileInLine(t *testing.T) {
 		}
 		require.NoError(t, next.Release(t.Context()))
 	}
-	require.Positive(t, passed)
 	line.Delay(0) // where a few connections are shared, the last would come too late
 	each(t, cap(crowd), func(int) { assert.NoError(t, (<-crowd).Release(t.Context())) })
 }

@@ -27,7 +27,7 @@ const shortest = opTimeout / 2
 // go-redis can't tell, neither of its pool nor of its AutoPipeline. Renewals and
 // clean-up make trips of their own, which nobody else's can delay.
 type trips struct {
-	locker  *Locker
+	server  *server
 	client  *redis.Client
 	limit   int                              // of those that run at a time
 	prepare func(within time.Duration) error // before each; may be nil
@@ -43,7 +43,7 @@ type trips struct {
 // at a time, which need not be the caller's, and not after do has returned.
 type request interface {
 	// write returns the command as of now: it is about to be sent.
-	write() command
+	write(on *server) command
 	// settle takes what became of it, and says whether that settles it. Otherwise
 	// it is written and sent again, if there is time.
 	settle(reply any, err error) (o outcome, settled bool)
@@ -92,7 +92,7 @@ func (t *trips) do(ctx context.Context, patience time.Duration, r request) error
 		case <-timer.C:
 			rest := patience - time.Since(w.since)
 			switch {
-			case t.locker.health.silent() > opTimeout:
+			case t.server.health.silent() > opTimeout:
 				err = errNoReplies
 			case rest <= 0:
 				err = errNoTrip
@@ -102,7 +102,7 @@ func (t *trips) do(ctx context.Context, patience time.Duration, r request) error
 			}
 		case <-ctx.Done():
 			err = context.Cause(ctx)
-		case <-t.locker.closed:
+		case <-t.server.locker.closed:
 			err = errClosed
 		}
 		if t.leave(w) {
@@ -163,7 +163,7 @@ func (t *trips) batch() (batch []request, bound time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	bound = callTimeout
-	silent := t.locker.health.silent()
+	silent := t.server.health.silent()
 	for t.waiting.Len() > 0 && len(batch) < maxBatch {
 		w := t.waiting.Remove(t.waiting.Front()).(*waiter)
 		w.place = nil
@@ -204,7 +204,7 @@ func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []re
 	settle := func(r request, reply any, err error) {
 		o, settled := r.settle(reply, err)
 		if o.replied() {
-			t.locker.health.heard() // before the next batch is made
+			t.server.health.heard() // before the next batch is made
 		}
 		if !settled {
 			unsettled = append(unsettled, r)
@@ -221,15 +221,15 @@ func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []re
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	if len(requests) == 1 {
-		reply, err := run(ctx, t.client, requests[0].write())
+		reply, err := t.server.run(ctx, t.client, requests[0].write(t.server))
 		settle(requests[0], reply, err)
 		return unsettled, worst
 	}
 	commands := make([]command, len(requests))
 	for i, r := range requests {
-		commands[i] = r.write()
+		commands[i] = r.write(t.server)
 	}
-	for i, cmd := range runAll(ctx, t.client, commands) {
+	for i, cmd := range t.server.runAll(ctx, t.client, commands) {
 		reply, err := cmd.Result()
 		settle(requests[i], reply, err)
 	}

@@ -1,0 +1,121 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A server is one Redis that has keys: the one that there is, whichever Sentinel
+// names the master, or a master of a Cluster. What is known of one says nothing
+// about another, and who asks one that does not answer holds up nobody who asks
+// another.
+type server struct {
+	locker *Locker
+	health *health
+
+	// Two clients of the same server. However many ask, those who hold always
+	// have connections to renew and release with.
+	askClient, holdClient *redis.Client
+	connections           *connections // of both
+	asks, interrupts      trips        // of askClient
+	releases              trips        // of holdClient
+
+	scripts    scripts
+	restarts   *restarts
+	extensions line
+	cleanup    *cleanup
+	warming    sync.WaitGroup
+}
+
+// newServer returns the server that options, which are the user's, lead to. It
+// waits for nothing.
+func newServer(l *Locker, options *redis.Options, open newClient, inCluster bool) *server {
+	on := &server{locker: l}
+	on.health = newHealth(nameOf(options), l.observe)
+	on.connections = newConnections(options)
+	on.restarts = &restarts{
+		created: time.Now(),
+		ended:   &on.connections.ended,
+		longest: &l.longestTTL,
+		noticed: func() { l.renewals.hurry(on) },
+	}
+	on.scripts.init(inCluster)
+	limit := max(1, options.PoolSize/2)
+	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
+	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
+	on.restarts.client = on.askClient
+	on.asks = trips{server: on, client: on.askClient, limit: limit, prepare: on.restarts.settle}
+	on.interrupts = trips{server: on, client: on.askClient, limit: 1, prepare: on.restarts.settle}
+	on.releases = trips{server: on, client: on.holdClient, limit: limit}
+	on.cleanup = &cleanup{server: on}
+	on.warm(func(ctx context.Context) error {
+		_, err := on.restarts.look(ctx, on.askClient, false)
+		return err
+	})
+	for range 2 { // a release, a renewal
+		on.warm(func(ctx context.Context) error { return on.holdClient.Ping(ctx).Err() })
+	}
+	return on
+}
+
+// nameOf is how the operator reads of a server.
+func nameOf(o *redis.Options) string {
+	if o.Addr == failoverAddr {
+		return "redis master by Sentinel: "
+	}
+	return fmt.Sprintf("redis at %s: ", o.Addr)
+}
+
+// warm opens a connection ahead of the first request, whose lease may be too
+// short for that. A failure is none: whoever needs the server will find out.
+func (on *server) warm(ask func(context.Context) error) {
+	on.warming.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		if ask(ctx) == nil {
+			on.health.heard()
+		}
+	})
+}
+
+// run and runAll carry commands out, see there.
+
+func (on *server) run(ctx context.Context, client *redis.Client, c command) (any, error) {
+	reply, err := run(ctx, client, c)
+	on.doubt(err)
+	return reply, err
+}
+
+func (on *server) runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
+	cmds := runAll(ctx, client, commands)
+	for _, cmd := range cmds {
+		on.doubt(cmd.Err())
+	}
+	return cmds
+}
+
+// doubt takes err, which may be nil, for a sign that this is not the server to ask.
+func (on *server) doubt(err error) {
+	switch {
+	case err == nil || aboutOneKey(err):
+		return
+	case redis.IsReadOnlyError(err):
+		on.connections.cut(nil) // they lead to a master of before
+	}
+	on.locker.topology.doubt()
+}
+
+// close cleans up for a while, waits until no trip runs and closes the connections.
+func (on *server) close() error {
+	on.cleanup.close()
+	on.warming.Wait()
+	for _, t := range []*trips{&on.asks, &on.interrupts, &on.releases} {
+		t.close()
+	}
+	return errors.Join(on.askClient.Close(), on.holdClient.Close())
+}
