@@ -16,6 +16,10 @@
 // counts them cheaply. A [Proxy] between client and server delays, swallows,
 // refuses and cuts.
 //
+// [StartSentinel], [StartCluster] and [StartMasters] start what people run in
+// production: replicas and who promotes them, shards, independent masters. The
+// servers are of the same kind, so a test kills a master and awaits the next.
+//
 // Without a redis-server on the PATH the test fails: nothing is skipped. The
 // package needs a Unix.
 package redistest

@@ -21,16 +21,28 @@ import (
 // run tests can be slow, and it is met only when something is broken.
 const patience = 15 * time.Second
 
-// A Server is a redis-server started by [Start]. Its methods fail the test
-// when they cannot do their work, so they must, like [testing.T.FailNow], be
-// called from the goroutine that runs it, one at a time; Addr and Client may be
-// called from any.
+// A Server is a redis-server started by [Start] and the like. Its methods fail
+// the test when they cannot do their work, so they must, like
+// [testing.T.FailNow], be called from the goroutine that runs it, one at a
+// time; Addr and Client may be called from any.
 type Server struct {
 	t      testing.TB
+	mode   mode
 	port   int
 	proc   *proctest.Process
 	client *redis.Client
 }
+
+// A mode is what a redis-server runs as.
+type mode struct {
+	flags []string
+	up    string // what its log says when it serves
+}
+
+var (
+	standalone = mode{up: "Ready to accept connections"} // or a node of a cluster
+	sentinel   = mode{flags: []string{"--sentinel"}, up: "Sentinel ID is"}
+)
 
 // Start runs a redis-server on a free port of 127.0.0.1 and stops it when the
 // test ends, after the cleanups registered later. It returns when the server
@@ -41,22 +53,56 @@ type Server struct {
 // the test fails.
 func Start(t testing.TB, config ...string) *Server {
 	t.Helper()
+	return start(t, 1, standalone, config)[0]
+}
+
+// StartMasters starts n servers that know nothing of each other, each as
+// [Start] does.
+func StartMasters(t testing.TB, n int, config ...string) []*Server {
+	t.Helper()
+	return start(t, n, standalone, config)
+}
+
+// start starts n servers side by side.
+func start(t testing.TB, n int, mode mode, config []string) []*Server {
+	t.Helper()
+	servers := make([]*Server, n)
+	for i := range servers {
+		servers[i] = &Server{t: t, mode: mode}
+		servers[i].launch(config)
+	}
+	for _, s := range servers {
+		s.await(config)
+	}
+	return servers
+}
+
+// launch starts the process on a port that is free now.
+func (s *Server) launch(config []string) {
+	s.t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Fatal("redistest: redis-server is not on the PATH: apt-get install redis-server, brew install redis, or run ./scripts/test, which does that")
+		s.t.Fatal("redistest: redis-server is not on the PATH: apt-get install redis-server, brew install redis, or run ./scripts/test, which does that")
 	}
-	s := &Server{t: t}
+	s.port = freePort(s.t)
+	conf := configure(s.t, s.port, config)
+	cmd := exec.Command(bin, append([]string{conf}, s.mode.flags...)...)
+	cmd.Dir = filepath.Dir(conf)
+	s.proc = proctest.Start(s.t, cmd)
+}
+
+// await returns when the server that was launched answers PING.
+func (s *Server) await(config []string) {
+	s.t.Helper()
 	for { // until a port is still free when the server binds it
-		s.port = freePort(t)
-		conf := configure(t, s.port, config)
-		cmd := exec.Command(bin, conf)
-		cmd.Dir = filepath.Dir(conf)
-		s.proc = proctest.Start(t, cmd)
-		if err := s.ready(); err == nil {
+		err := s.ready()
+		if err == nil {
 			break
-		} else if !errors.Is(err, errPortTaken) {
-			t.Fatal(err)
 		}
+		if !errors.Is(err, errPortTaken) {
+			s.t.Fatal(err)
+		}
+		s.launch(config)
 	}
 	// The handshake says no more than it must: it shows in Monitor and Commands.
 	s.client = redis.NewClient(&redis.Options{
@@ -65,9 +111,8 @@ func Start(t testing.TB, config ...string) *Server {
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	t.Cleanup(func() { _ = s.client.Close() })
+	s.t.Cleanup(func() { _ = s.client.Close() })
 	s.ping()
-	return s
 }
 
 // Addr returns host:port, which stays the same over Restart.
@@ -116,7 +161,7 @@ var errPortTaken = errors.New("redistest: start redis-server: the port is taken"
 func (s *Server) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, err := s.proc.Await(ctx, "Ready to accept connections")
+	_, err := s.proc.Await(ctx, s.mode.up)
 	if err == nil {
 		return nil
 	}
