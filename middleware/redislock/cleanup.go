@@ -104,7 +104,7 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 		commands[i] = on.scripts.leaveCommand(&g.names, &g.token, g.tombstone)
 	}
 	var worst result
-	for i, reply := range on.runAll(ctx, on.holdClient, commands) {
+	for i, reply := range on.runAll(ctx, on.hold, commands) {
 		g := batch[i]
 		r := result{op: release, outcome: done}
 		if err := reply.Err(); err != nil {

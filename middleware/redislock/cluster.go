@@ -188,7 +188,7 @@ func (c *cluster) add(addr string) *server {
 	}
 	o := *c.options
 	o.Addr, o.NodeAddress = addr, addr
-	m := &master{newServer(c.locker, &o, c.open, true), time.Now()}
+	m := &master{newServer(c.locker, &o, c.open, nil, true), time.Now()}
 	c.masters[addr] = m
 	return m.server
 }

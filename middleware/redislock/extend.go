@@ -16,7 +16,7 @@ func (on *server) extendAll(batch []*lease) {
 		commands[i] = on.extendCommand(s)
 	}
 	l := on.locker
-	replies := on.runAll(ctx, on.holdClient, commands)
+	replies := on.runAll(ctx, on.hold, commands)
 	var worst result
 	var lost []*lease
 	for i, s := range batch {

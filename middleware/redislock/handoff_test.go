@@ -30,9 +30,13 @@ type grant struct {
 
 // acquireLater acquires "key" in the background.
 func acquireLater(ctx context.Context, l *redislock.Locker, o lock.Options) <-chan grant {
+	return acquireKeyLater(ctx, l, "key", o)
+}
+
+func acquireKeyLater(ctx context.Context, l *redislock.Locker, key string, o lock.Options) <-chan grant {
 	grants := make(chan grant, 1)
 	go func() {
-		lease, err := l.Acquire(ctx, "key", o)
+		lease, err := l.Acquire(ctx, key, o)
 		grants <- grant{lease, err, time.Now()}
 	}()
 	return grants

@@ -17,12 +17,6 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// A tenure is the time in which a lease was held for all that its holder knew.
-type tenure struct {
-	fence      uint64
-	start, end time.Time
-}
-
 // For a minute three processes contend for one key, on lines whose round trip
 // takes half of the TTL, that are cut several times a second, and whose grants
 // come later than the leases last. Somebody is served all the time, and no two

@@ -45,7 +45,7 @@ func lockKey(key string) string { return "reqlock:{" + key + "}:lock" }
 
 // open returns a Locker that is closed when the test ends. Where no observer
 // is among opts its events go nowhere.
-func open(t testing.TB, client *redis.Client, opts ...redislock.Option) *redislock.Locker {
+func open(t testing.TB, client redis.UniversalClient, opts ...redislock.Option) *redislock.Locker {
 	t.Helper()
 	silent := redislock.WithObserver(func(context.Context, lock.Event) {})
 	l, err := redislock.New(client, append([]redislock.Option{silent}, opts...)...)

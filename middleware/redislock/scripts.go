@@ -60,7 +60,7 @@ func (s *script) init(source string, keys int) {
 }
 
 // run runs one command.
-func run(ctx context.Context, client *redis.Client, c command) (any, error) {
+func run(ctx context.Context, client commander, c command) (any, error) {
 	known := c.script.known.Load()
 	if !known {
 		c.whole()
@@ -79,7 +79,7 @@ func run(ctx context.Context, client *redis.Client, c command) (any, error) {
 // runAll runs commands of one script, at least one, in one trip, and returns them
 // with their replies or errors. A script that is not known is sent once: the server
 // knows it from then on, and carries out the rest after that.
-func runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
+func runAll(ctx context.Context, client commander, commands []command) []*redis.Cmd {
 	known := commands[0].script.known.Load()
 	if !known {
 		commands[0].whole()
@@ -96,7 +96,7 @@ func runAll(ctx context.Context, client *redis.Client, commands []command) []*re
 
 // resend sends those again whose script was not known, and says whether there were
 // any. The first of them is carried out, since it has the script with it.
-func resend(ctx context.Context, client *redis.Client, commands []command, cmds []*redis.Cmd) bool {
+func resend(ctx context.Context, client commander, commands []command, cmds []*redis.Cmd) bool {
 	var again []command
 	for i, cmd := range cmds {
 		if unknownScript(cmd.Err()) {
@@ -118,7 +118,7 @@ func resend(ctx context.Context, client *redis.Client, commands []command, cmds 
 
 func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
-func send(ctx context.Context, client *redis.Client, c command) (any, error) {
+func send(ctx context.Context, client commander, c command) (any, error) {
 	cmd := redis.NewCmd(ctx, c.args...)
 	if err := client.Process(ctx, cmd); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func send(ctx context.Context, client *redis.Client, c command) (any, error) {
 	return cmd.Val(), nil
 }
 
-func sendAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
+func sendAll(ctx context.Context, client commander, commands []command) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(commands))
 	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, c := range commands {

@@ -22,8 +22,9 @@ type server struct {
 	// have connections to renew and release with.
 	askClient, holdClient *redis.Client
 	connections           *connections // of both
-	asks, interrupts      trips        // of askClient
-	releases              trips        // of holdClient
+	hold                  commander    // holdClient, with the user's hooks
+	asks, interrupts      trips        // by askClient
+	releases              trips        // by hold
 
 	scripts    scripts
 	restarts   *restarts
@@ -32,9 +33,9 @@ type server struct {
 	warming    sync.WaitGroup
 }
 
-// newServer returns the server that options, which are the user's, lead to. It
-// waits for nothing.
-func newServer(l *Locker, options *redis.Options, open newClient, inCluster bool) *server {
+// newServer returns the server that options, which are the user's, lead to. hooked,
+// which may be nil, is the user's client. It waits for nothing.
+func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.Client, inCluster bool) *server {
 	on := &server{locker: l}
 	on.health = newHealth(nameOf(options), l.observe)
 	on.connections = newConnections(options)
@@ -49,9 +50,11 @@ func newServer(l *Locker, options *redis.Options, open newClient, inCluster bool
 	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
 	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
 	on.restarts.client = on.askClient
-	on.asks = trips{server: on, client: on.askClient, limit: limit, prepare: on.restarts.settle}
-	on.interrupts = trips{server: on, client: on.askClient, limit: 1, prepare: on.restarts.settle}
-	on.releases = trips{server: on, client: on.holdClient, limit: limit}
+	ask := withHooks(hooked, on.askClient)
+	on.hold = withHooks(hooked, on.holdClient)
+	on.asks = trips{server: on, client: ask, limit: limit, prepare: on.restarts.settle}
+	on.interrupts = trips{server: on, client: ask, limit: 1, prepare: on.restarts.settle}
+	on.releases = trips{server: on, client: on.hold, limit: limit}
 	on.cleanup = &cleanup{server: on}
 	on.warm(func(ctx context.Context) error {
 		_, err := on.restarts.look(ctx, on.askClient, false)
@@ -85,13 +88,13 @@ func (on *server) warm(ask func(context.Context) error) {
 
 // run and runAll carry commands out, see there.
 
-func (on *server) run(ctx context.Context, client *redis.Client, c command) (any, error) {
+func (on *server) run(ctx context.Context, client commander, c command) (any, error) {
 	reply, err := run(ctx, client, c)
 	on.doubt(err)
 	return reply, err
 }
 
-func (on *server) runAll(ctx context.Context, client *redis.Client, commands []command) []*redis.Cmd {
+func (on *server) runAll(ctx context.Context, client commander, commands []command) []*redis.Cmd {
 	cmds := runAll(ctx, client, commands)
 	for _, cmd := range cmds {
 		on.doubt(cmd.Err())

@@ -34,7 +34,7 @@ func topologyOf(client redis.UniversalClient) (open func(*Locker) topology, err 
 			return nil, errors.New("redislock: client is nil")
 		}
 		return func(l *Locker) topology {
-			return single{newServer(l, c.Options(), redis.NewClient, false)}
+			return single{newServer(l, c.Options(), redis.NewClient, c, false)}
 		}, nil
 	case *redis.ClusterClient:
 		if c == nil {

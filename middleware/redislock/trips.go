@@ -5,8 +5,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // maxBatch is how many commands are sent in one trip.
@@ -28,7 +26,7 @@ const shortest = opTimeout / 2
 // clean-up make trips of their own, which nobody else's can delay.
 type trips struct {
 	server  *server
-	client  *redis.Client
+	client  commander
 	limit   int                              // of those that run at a time
 	prepare func(within time.Duration) error // before each; may be nil
 

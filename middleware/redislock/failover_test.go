@@ -1,0 +1,81 @@
+package redislock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// requireReplicated waits until a replica has all that its master has been told.
+func requireReplicated(t *testing.T, master *redistest.Server) {
+	t.Helper()
+	// Only the connection that has written counts: see WAIT.
+	conn := master.Client().Conn()
+	defer conn.Close()
+	require.NoError(t, conn.Publish(t.Context(), "replicated", "").Err())
+	n, err := conn.Wait(t.Context(), 1, patience).Result()
+	require.NoError(t, err)
+	require.Positive(t, n)
+}
+
+// acquireUnreplicated kills a master that has granted a lock of which its replica
+// has not heard.
+func acquireUnreplicated(t *testing.T, master, replica *redistest.Server, get func() lock.Lease) lock.Lease {
+	t.Helper()
+	replica.Pause()
+	// What has been sent to it would reach it afterwards.
+	require.NoError(t, master.Client().ClientKillByFilter(t.Context(), "TYPE", "replica").Err())
+	lease := get()
+	master.Kill()
+	replica.Resume()
+	return lease
+}
+
+// acquireBack acquires a key once the service is back, which is to be within the
+// TTL.
+func acquireBack(t *testing.T, l lock.Locker, key string, ttl time.Duration) (lease lock.Lease) {
+	t.Helper()
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		lease, err = l.Acquire(t.Context(), key, lock.Options{TTL: ttl, Wait: ttl})
+		return err == nil
+	}, ttl+time.Second, 10*time.Millisecond)
+	return lease
+}
+
+// A resource refuses who comes with a fence below one that it has seen.
+type resource struct{ newest uint64 }
+
+func (r *resource) write(fence uint64) bool {
+	if fence < r.newest {
+		return false
+	}
+	r.newest = fence
+	return true
+}
+
+// requireStale requires that of two holders of a key, of which the older does not
+// know of the newer, the older is told, and its writes are refused before that.
+func requireStale(t *testing.T, older, newer lock.Lease) {
+	t.Helper()
+	var r resource
+	require.True(t, r.write(older.Fence()))
+	require.True(t, r.write(newer.Fence()))
+	require.False(t, r.write(older.Fence()), "the writer is stale")
+	require.ErrorIs(t, awaitEnd(t, older), lock.ErrLost)
+	require.ErrorIs(t, older.Release(t.Context()), lock.ErrLost)
+	require.NoError(t, newer.Context().Err())
+	require.NoError(t, newer.Release(t.Context()))
+}
+
+// lostInFailover excuses an overlap where the master died that had granted the key to
+// the older, who was told.
+func lostInFailover(killed time.Time) func(older, newer *tenure) bool {
+	return func(older, newer *tenure) bool {
+		return older.start.Before(killed) && newer.start.After(killed) && older.lost != nil
+	}
+}
