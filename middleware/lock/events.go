@@ -16,7 +16,7 @@ type Observer func(context.Context, Event)
 //
 // A guard (package middleware) tells of requests: [Acquired], [Denied],
 // [Abandoned], [Released]. A Locker tells of its own state: [Lost],
-// [BackendFailed], [BackendRecovered].
+// [BackendFailed], [BackendRecovered], [Degraded].
 type Event interface{ event() }
 
 type (
@@ -64,6 +64,11 @@ type (
 	BackendRecovered struct {
 		After time.Duration // since BackendFailed
 	}
+
+	// Degraded: the backend refuses something that the Locker can do without, at
+	// a price. Sent once for each such thing. Err names the server, the reason,
+	// the price and what to allow.
+	Degraded struct{ Err error }
 )
 
 func (Acquired) event()         {}
@@ -73,11 +78,12 @@ func (Released) event()         {}
 func (Lost) event()             {}
 func (BackendFailed) event()    {}
 func (BackendRecovered) event() {}
+func (Degraded) event()         {}
 
 // LogTo returns an Observer that writes events to log, nil being
 // [slog.Default]. As warnings: what an operator must act on, that is a lost
-// lease, a backend that cannot be asked, a key function that fails and a
-// handler that runs for too long. A backend's return is information, everything
+// lease, a backend that cannot be asked or refuses something, a key function that
+// fails and a handler that runs for too long. A backend's return is information, everything
 // else is at debug level. Keys may hold what identifies a user; they are logged
 // as they are.
 func LogTo(log *slog.Logger) Observer {
@@ -105,13 +111,15 @@ func LogTo(log *slog.Logger) Observer {
 			l.Log(ctx, level, "reqlock: backend unavailable", "err", e.Err)
 		case BackendRecovered:
 			l.Log(ctx, level, "reqlock: backend available again", "after", e.After)
+		case Degraded:
+			l.Log(ctx, level, "reqlock: backend restricted", "err", e.Err)
 		}
 	}
 }
 
 func levelOf(e Event) slog.Level {
 	switch e := e.(type) {
-	case Lost, BackendFailed:
+	case Lost, BackendFailed, Degraded:
 		return slog.LevelWarn
 	case BackendRecovered:
 		return slog.LevelInfo

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ var logged = []struct {
 	{lock.Lost{Key: "a b", Fence: 7, Err: lock.ErrStolen}, `level=WARN msg="reqlock: lease lost" key="a b" fence=7 err="lock: lease lost: the key is in another's hands"`},
 	{lock.BackendFailed{Err: lock.ErrUnavailable}, `level=WARN msg="reqlock: backend unavailable" err="lock: backend unavailable"`},
 	{lock.BackendRecovered{After: time.Minute}, `level=INFO msg="reqlock: backend available again" after=1m0s`},
+	{lock.Degraded{Err: errors.New("SUBSCRIBE refused")}, `level=WARN msg="reqlock: backend restricted" err="SUBSCRIBE refused"`},
 }
 
 func TestLogTo(t *testing.T) {

@@ -18,7 +18,7 @@
 //   - A single Redis server, version 6.2 or later. Its user must be allowed to
 //     run EVAL, EVALSHA and the plain commands in the scripts, should be allowed
 //     to SUBSCRIBE and PUBLISH on channels that begin with the prefix, and to ask
-//     for INFO.
+//     for INFO: see below.
 //   - One TTL for a key in all processes: what waits after a restart of the
 //     server goes by the longest TTL that its own process has used.
 //   - The server MUST NOT evict keys under a TTL: maxmemory-policy noeviction,
@@ -69,6 +69,28 @@
 // and a release up to two seconds; where nothing has a reply, 0.8 s with the trip
 // itself. What then has no answer is cleaned up in the background, until Redis
 // acknowledges.
+//
+// # What to allow
+//
+// A user of its own needs these rights, with SELECT for another database than 0
+// and CLIENT SETNAME for a ClientName, and WithPrefix instead of "reqlock:":
+//
+//	ACL SETUSER reqlock on >secret ~reqlock:* &reqlock:inbox:*
+//	  +ping +eval +evalsha +time +exists +get +set +del +pexpire +pttl
+//	  +hget +hset +hdel +zadd +zcard +zrank +zrem +zscore +zpopmin +zremrangebyscore
+//	  +subscribe +publish +pubsub|numsub +info
+//
+// The last line can be done without, also where it is a proxy that refuses: an
+// operator reads once ([lock.Degraded]) what is refused and what that costs. Without
+// SUBSCRIBE, or PUBLISH in scripts, waiters ask every 5 to 500 ms instead of being
+// told. Without PUBSUB NUMSUB a lock can be given to a process that died while it
+// waited, which costs its TTL. Without INFO a restart of the server that loses the
+// locks goes unnoticed: the key of a holder that was forgotten is free at once. What
+// is refused is tried again every 30 s, so rights that are given later are used.
+//
+// Without one of the others the request that needs it gets [lock.ErrUnavailable],
+// and the one line of the outage says why. Some are needed first when two processes
+// want the same key.
 //
 // # Keys
 //

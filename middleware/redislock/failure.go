@@ -87,11 +87,16 @@ type noPassword struct{}
 func (noPassword) RedisError()   {}
 func (noPassword) Error() string { return "NOAUTH Authentication required." }
 
+// explained returns what the operator is to read of err.
 func explained(err error) error {
-	if is[redis.Error](err) && strings.Contains(err.Error(), "unauthenticated") {
+	switch {
+	case is[redis.Error](err) && strings.Contains(err.Error(), "unauthenticated"):
 		return noPassword{}
+	case forbidden(err):
+		return fmt.Errorf("%w (the user must be allowed %s)", err, neededRights)
+	default:
+		return err
 	}
-	return err
 }
 
 func is[T error](err error) bool {

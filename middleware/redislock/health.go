@@ -66,6 +66,11 @@ func (h *health) report(ctx context.Context, r result) {
 	}
 }
 
+// degraded tells of what the server refuses, and what that costs.
+func (h *health) degraded(err error) {
+	h.observe(context.Background(), lock.Degraded{Err: fmt.Errorf("redislock: %s%w", h.server, err)})
+}
+
 // aboutOneKey finds what a server says where somebody has put something else in
 // the place of a key.
 func aboutOneKey(err error) bool { return strings.Contains(err.Error(), "WRONGTYPE") }

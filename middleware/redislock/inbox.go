@@ -38,6 +38,8 @@ type inbox struct {
 	sub      *redis.PubSub // the newest
 	closed   bool
 	finished sync.WaitGroup
+
+	unheard, unasked sync.Once // the operator was told: see restricted.go
 }
 
 type inboxStatus int
@@ -109,12 +111,19 @@ func (i *inbox) forget(s *lease) {
 // run keeps the inbox subscribed until the Locker is closed.
 func (i *inbox) run() {
 	var pauses backoff
+	var vain attempts
 	for {
 		began := time.Now()
-		err := i.receive()
-		i.set(inboxDown)
-		pause := refusedPause
-		if !is[redis.Error](err) {
+		on, err := i.where()
+		if err == nil {
+			err = i.receive(on)
+		}
+		vain.note(began, err, i.set(inboxDown) == inboxUp)
+		var pause time.Duration
+		if r := i.refusal(on, err, vain); r != nil {
+			i.unheard.Do(func() { on.health.degraded(r) })
+			pause = refusedPause
+		} else {
 			if time.Since(began) > lastPoll {
 				pauses = backoff{}
 			}
@@ -126,15 +135,20 @@ func (i *inbox) run() {
 	}
 }
 
-// receive subscribes and delivers what comes, until that fails. In a Cluster any server
-// will do, another one each time: a message reaches all of them.
-func (i *inbox) receive() error {
+// where returns the server to subscribe at. In a Cluster any will do, another one each
+// time: a message reaches all of them.
+func (i *inbox) where() (*server, error) {
 	on, err := i.locker.topology.home(context.Background(), rand.Text())
 	if err != nil {
-		return err
+		return nil, unsentError{err}
 	}
+	return on, nil
+}
+
+// receive subscribes and delivers what comes, until that fails.
+func (i *inbox) receive(on *server) error {
 	if err := on.restarts.settle(callTimeout); err != nil {
-		return err
+		return unsentError{err}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -165,6 +179,12 @@ func (i *inbox) receive() error {
 		}
 		switch m := message.(type) {
 		case *redis.Subscription:
+			if i.locker.isClosed() {
+				return errClosed
+			}
+			if err := i.check(on); err != nil {
+				return err
+			}
 			i.set(inboxUp)
 		case *redis.Message:
 			i.deliver(m.Payload)
@@ -180,15 +200,17 @@ func (i *inbox) attach(sub *redis.PubSub) bool {
 	return !i.closed
 }
 
-// set notes how the inbox stands.
-func (i *inbox) set(status inboxStatus) {
+// set notes how the inbox stands, and returns how it stood.
+func (i *inbox) set(status inboxStatus) (before inboxStatus) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.status != status {
+	before = i.status
+	if before != status {
 		i.status = status
 		close(i.changed)
 		i.changed = make(chan struct{})
 	}
+	return before
 }
 
 // deliver hands a message of grant.lua, "token fence", to the caller that it is

@@ -1,0 +1,117 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Some servers refuse a user, and some proxies everybody, what the Locker asks of
+// them. What it can't do without fails the call, and the one BackendFailed names
+// what to allow. What it can do without costs something, and the operator is told
+// once what.
+
+// neededRights are what nothing works without.
+const neededRights = "EVAL, EVALSHA, the commands in the scripts and the keys that begin with the prefix, by a proxy as well: see the comment of package redislock"
+
+// vainFor is how long subscriptions fail, while scripts are run, before that is taken
+// for a proxy that does not know them and does not say so.
+const vainFor = 2 * time.Second
+
+// forbidden finds what Redis says to a user who may not run a command, also inside
+// a script, and what it or a proxy says where nobody may.
+func forbidden(err error) bool {
+	return is[redis.Error](err) && saysForbidden(err.Error())
+}
+
+func saysForbidden(text string) bool {
+	text = strings.ToLower(text)
+	for _, part := range []string{"noperm", "the user executing the script can't", "acl failure in script", "unknown command", "unknown redis command"} {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// infoRefused returns what tells the operator, once, that INFO is refused.
+func (h *health) infoRefused() func(error) {
+	var once sync.Once
+	return func(err error) {
+		once.Do(func() {
+			h.degraded(fmt.Errorf("INFO: %w: a restart that loses the locks goes unnoticed, and a key can then have two holders; allow INFO", err))
+		})
+	}
+}
+
+// errUnpublished is what stands before the reason why scripts may not publish.
+var errUnpublished = errors.New("PUBLISH in scripts")
+
+// check asks whether grants could be published to the inbox. Without an answer it
+// is believed that they can.
+func (i *inbox) check(on *server) error {
+	numsub, publish, err := i.probe(on)
+	switch {
+	case err != nil:
+		return nil
+	case saysForbidden(publish):
+		return fmt.Errorf("%w: %s", errUnpublished, publish)
+	case saysForbidden(numsub):
+		i.unasked.Do(func() {
+			on.health.degraded(fmt.Errorf("PUBSUB NUMSUB in scripts: %s: a lock can be given to a process that died waiting, and stays held for its TTL; allow PUBSUB", numsub))
+		})
+	}
+	return nil
+}
+
+// probe runs probe.lua.
+func (i *inbox) probe(on *server) (numsub, publish string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	reply, err := on.askClient.Eval(ctx, source("probe.lua"), nil, i.channel).StringSlice()
+	if err != nil || len(reply) != 2 {
+		return "", "", errors.Join(err, errors.New("probe script makes no sense"))
+	}
+	return reply[0], reply[1], nil
+}
+
+// refusal returns what the operator is to read where err means that the inbox is
+// not to be had, and nil where it may be had at any moment.
+func (i *inbox) refusal(on *server, err error, vain attempts) error {
+	switch {
+	case errors.Is(err, errUnpublished):
+	case forbidden(err):
+		err = fmt.Errorf("SUBSCRIBE: %w", err)
+	case vain.long() && !i.locker.isClosed() && i.scriptsRun(on):
+		err = fmt.Errorf("SUBSCRIBE fails, while scripts are run: %w", err)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: who waits for another process asks every 5 to 500 ms instead of being told; allow SUBSCRIBE, and PUBLISH in scripts, on the channels %sinbox:*", err, i.locker.prefix)
+}
+
+func (i *inbox) scriptsRun(on *server) bool {
+	_, _, err := i.probe(on)
+	return err == nil
+}
+
+// attempts are those to subscribe that have failed one after the other although the
+// server was there.
+type attempts struct{ since time.Time }
+
+// note notes one that failed. subscribed says that it had succeeded before.
+func (a *attempts) note(began time.Time, err error, subscribed bool) {
+	switch {
+	case subscribed, failure(err) == unsent, failure(err) == unlooked:
+		a.since = time.Time{}
+	case a.since.IsZero():
+		a.since = began
+	}
+}
+
+func (a *attempts) long() bool { return !a.since.IsZero() && time.Since(a.since) >= vainFor }
