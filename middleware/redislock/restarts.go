@@ -30,6 +30,8 @@ type restarts struct {
 	looked  atomic.Int64  // at that many
 	looking singleflight.Group
 
+	unasked func(error) // is told once that INFO is refused
+
 	count atomic.Int64 // restarts seen
 
 	mu    sync.Mutex
@@ -117,6 +119,9 @@ func (r *restarts) settle(within time.Duration) error {
 func (r *restarts) look(ctx context.Context, on redis.Cmdable, suspect bool) (other bool, err error) {
 	info, err := on.Info(ctx, "server").Result()
 	if is[redis.Error](err) {
+		if forbidden(err) {
+			r.unasked(err)
+		}
 		return false, nil // a user who may not ask cannot be protected
 	} else if err != nil {
 		return false, err

@@ -44,6 +44,7 @@ func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.
 		ended:   &on.connections.ended,
 		longest: &l.longestTTL,
 		noticed: func() { l.renewals.hurry(on) },
+		unasked: on.health.infoRefused(),
 	}
 	on.scripts.init(inCluster)
 	limit := max(1, options.PoolSize/2)
