@@ -2,13 +2,18 @@ package redistest_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/redistest"
 )
 
 // dial returns a connection that gives up in time and is closed at the end.
@@ -39,6 +44,40 @@ func ping(addr string) error {
 	defer c.Close()
 	_, err = ask(c, "PING")
 	return err
+}
+
+// setReplicated writes a key and returns when this many replicas have it.
+func setReplicated(t *testing.T, rdb *redis.Client, key string, replicas int) {
+	t.Helper()
+	var acked *redis.Cmd
+	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error { // on one connection
+		p.Set(t.Context(), key, 1, 0)
+		acked = p.Do(t.Context(), "wait", replicas, 2500)
+		return nil
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, replicas, acked.Val(), "replicas have answered")
+}
+
+// setEventually writes a key once the client has found the master.
+func setEventually(t *testing.T, rdb redis.Cmdable, key string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.NoError(c, rdb.Set(context.Background(), key, 1, 0).Err())
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// awaitReplica waits until a server is a replica and in sync with its master.
+func awaitReplica(t *testing.T, replica, master *redistest.Server) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		info, err := replica.Client().InfoMap(context.Background(), "replication").Result()
+		require.NoError(c, err)
+		r := info["Replication"]
+		assert.Equal(c, []string{"slave", master.Addr(), "up"}, []string{
+			r["role"], net.JoinHostPort(r["master_host"], r["master_port"]), r["master_link_status"],
+		})
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // failing is a TB whose failure is what the test expects.

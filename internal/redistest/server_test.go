@@ -37,6 +37,16 @@ func TestStartManyAtOnce(t *testing.T) {
 	}
 }
 
+func TestStartMasters(t *testing.T) {
+	servers := redistest.StartMasters(t, 5, "maxmemory 5mb")
+	require.Len(t, servers, 5)
+	for _, srv := range servers {
+		require.Empty(t, srv.Keys("*"))
+		require.NoError(t, srv.Client().Set(t.Context(), "k", 1, 0).Err())
+		assert.Equal(t, "5242880", srv.Client().ConfigGet(t.Context(), "maxmemory").Val()["maxmemory"])
+	}
+}
+
 // The server outlives the cleanups of its users, also after a Restart, and is
 // gone, with its directory, when the test has ended.
 func TestStopsAfterTheTest(t *testing.T) {
