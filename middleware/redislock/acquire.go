@@ -72,7 +72,7 @@ func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
 	for {
 		var err error
 		if a.code == 0 {
-			a, err = l.ask(ctx, s, max(time.Until(s.deadline), callTimeout))
+			a, err = l.backend.ask(ctx, s, max(time.Until(s.deadline), callTimeout))
 			if err != nil {
 				return nil, err
 			}
@@ -89,7 +89,7 @@ func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
 		case time.Until(s.deadline) <= 0:
 			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + a.before}
 		case a.code == subscribe:
-			a, err = answer{}, l.inbox.open(ctx)
+			a, err = answer{}, l.backend.listen(ctx)
 		default:
 			a, err = l.await(ctx, s, a, &pauses)
 		}
@@ -115,7 +115,7 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(time.Until(earliest(again, s.deadline, s.home.health.silentAt())))
+		timer.Reset(time.Until(earliest(again, s.deadline, s.silentAt())))
 		select {
 		case fence := <-s.grants:
 			if fence <= a.fence {
@@ -128,7 +128,7 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 			return g, nil
 		case <-timer.C:
 			now := time.Now()
-			if !now.Before(s.deadline) || !now.Before(again) || s.home.health.claimSilence(now) {
+			if !now.Before(s.deadline) || !now.Before(again) || s.claimSilence(now) {
 				return answer{}, nil
 			}
 		case <-s.changed:
@@ -170,7 +170,7 @@ func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
 	case <-head.announced:
 		return true, nil
 	case <-timer.C:
-		if on, err := l.topology.home(ctx, head.names.lock); err != nil || on.health.silent() > opTimeout {
+		if l.backend.silent(head.names.lock) > opTimeout {
 			return false, errNoReplies
 		}
 		return false, nil
@@ -204,9 +204,9 @@ func (s *lease) giveUp() {
 // leaveBehind has what Redis may know of a caller that has not got the lock
 // cleaned up.
 func (s *lease) leaveBehind() {
-	s.locker.inbox.forget(s)
+	s.locker.backend.forget(s)
 	if s.placed || s.uncertain {
-		s.abandon(s.tombstoneFor())
+		s.locker.backend.abandon(s, s.tombstoneFor())
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *lease) announce(err error) {
 
 // hold makes a lease of what Redis granted.
 func (l *Locker) hold(ctx context.Context, s *lease, a answer) (lock.Lease, error) {
-	l.inbox.forget(s)
+	l.backend.forget(s)
 	if s.mutex == nil { // granted without a question
 		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
 	}

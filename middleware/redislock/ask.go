@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// ask asks for the lock. It waits at most for patience until it can be sent, and
-// then takes as long as a call.
-func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (answer, error) {
+func (h *homes) ask(ctx context.Context, s *lease, patience time.Duration) (answer, error) {
 	for {
 		c := &call{lease: s, result: result{op: acquire}}
-		if err := c.do(ctx, patience); err != nil {
+		if err := c.do(ctx, h, patience); err != nil {
 			return answer{}, err
 		}
 		s.home = c.server
@@ -31,7 +29,7 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 			patience = callTimeout // it has waited already
 			continue
 		}
-		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
+		s.mutex = h.locker.redsync.NewMutex(s.names.lock, mutexOptions{s})
 		if err := s.mutex.TryLockContext((*verdict)(&c.result)); err != nil || c.tooLate() {
 			s.uncertain = true // it is ours, and must not be
 			return a, unavailable(errTooLate)
@@ -44,8 +42,8 @@ func (l *Locker) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 
 // startOver gives up the token and goes on with another.
 func (s *lease) startOver() {
-	s.locker.inbox.forget(s)
-	s.abandon(tombstone(s.ttl))
+	s.locker.backend.forget(s)
+	s.locker.backend.abandon(s, tombstone(s.ttl))
 	s.token, s.mutex = rand.Text(), nil
 	s.placed, s.uncertain, s.tenure = false, false, tenure{}
 }

@@ -58,6 +58,7 @@ func failed(op operation, err error) result { return result{op, failure(err), ex
 type call struct {
 	lease  *lease
 	server *server // that was asked in the newest attempt
+	inbox  *inbox
 
 	result             // of that
 	began    time.Time // when the first attempt was written
@@ -73,12 +74,12 @@ var _ errand = (*call)(nil)
 
 // do makes the call. ctx ends the wait for a trip; what has been sent is seen
 // through. An error says that nothing was sent: see trips.
-func (c *call) do(ctx context.Context, patience time.Duration) error {
-	l := c.lease.locker
-	if err := l.send(ctx, c.lease.names.lock, patience, c); err != nil {
+func (c *call) do(ctx context.Context, h *homes, patience time.Duration) error {
+	c.inbox = h.inbox
+	if err := h.send(ctx, c.lease.names.lock, patience, c); err != nil {
 		return err
 	}
-	if !l.isClosed() {
+	if !h.locker.isClosed() {
 		c.server.health.report(ctx, c.result)
 	}
 	return nil
@@ -103,7 +104,7 @@ func (c *call) write(on *server) command {
 	}
 	if c.op == release {
 		if c.next == nil {
-			c.next = s.successor()
+			c.next = c.inbox.successor(s)
 		}
 		return on.leaveCommand(s, c.next)
 	}
@@ -113,7 +114,7 @@ func (c *call) write(on *server) command {
 		l.tries.Forget(s.key)
 		s.mode = "try"
 	} else {
-		l.inbox.admit(s)
+		c.inbox.admit(s, s.token)
 	}
 	return on.acquireCommand(s)
 }

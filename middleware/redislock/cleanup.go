@@ -38,13 +38,8 @@ type givenUp struct {
 	until     time.Time // nothing of it is left by then
 }
 
-// abandon has the token of s given up, which must not be asked for again, and is not
-// to hold for as long as tombstone says.
-func (s *lease) abandon(tombstone time.Duration) {
-	on, err := s.locker.topology.home(context.Background(), s.names.lock)
-	if err == nil { // or nothing was ever sent
-		on.cleanup.add(givenUp{s.names, s.token, tombstone, time.Now().Add(s.ttl + max(tombstone, keepTrying))})
-	}
+func givenUpBy(s *lease, tombstone time.Duration) givenUp {
+	return givenUp{s.names, s.token, tombstone, time.Now().Add(s.ttl + max(tombstone, keepTrying))}
 }
 
 // add takes over what was given up.
@@ -109,7 +104,7 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 		r := result{op: release, outcome: done}
 		if err := reply.Err(); err != nil {
 			r = failed(release, err)
-			if next := on.locker.topology.follow(g.names.lock, on, err); next != on {
+			if next := on.topology.follow(g.names.lock, on, err); next != on {
 				next.cleanup.add(g)
 			} else if time.Now().Before(g.until) {
 				again = append(again, g)

@@ -188,7 +188,8 @@ func (c *cluster) add(addr string) *server {
 	}
 	o := *c.options
 	o.Addr, o.NodeAddress = addr, addr
-	m := &master{newServer(c.locker, &o, c.open, nil, true), time.Now()}
+	m := &master{newServer(c.locker, &o, c.open, nil, forms{inCluster: true}), time.Now()}
+	m.topology = c
 	c.masters[addr] = m
 	return m.server
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// extendAll extends leases in one trip, the first being the most urgent. redsync
-// extends one mutex at a time; each of them finds its reply there already.
+// extendAll is for the line of a server. redsync extends one mutex at a time; each of
+// them finds its reply there already.
 func (on *server) extendAll(batch []*lease) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), batch[0].extendWithin(start))

@@ -29,6 +29,7 @@ const openInbox = 100 * time.Millisecond
 // opened when somebody has to wait for another process.
 type inbox struct {
 	locker  *Locker
+	where   func() (*server, error) // to subscribe
 	channel string
 
 	mu       sync.Mutex
@@ -51,14 +52,17 @@ const (
 	inboxDown // it is tried again, and meanwhile who waits asks
 )
 
-func newInbox(l *Locker, channel string) *inbox {
-	return &inbox{locker: l, channel: channel, callers: make(map[string]*lease), changed: make(chan struct{})}
+func newInbox(l *Locker, where func() (*server, error)) *inbox {
+	return &inbox{
+		locker: l, where: where, channel: l.prefix + "inbox:" + rand.Text(),
+		callers: make(map[string]*lease), changed: make(chan struct{}),
+	}
 }
 
 // admit decides how s waits from now on: whether it hears of a grant or asks for
 // it. What s.changed is closed for comes after this, so it is missed by nobody who
 // decides before it asks.
-func (i *inbox) admit(s *lease) {
+func (i *inbox) admit(s *lease, name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	s.mode, s.inbox, s.changed = "wait", "", i.changed
@@ -67,7 +71,7 @@ func (i *inbox) admit(s *lease) {
 		if s.grants == nil {
 			s.grants = make(chan uint64, 1)
 		}
-		i.callers[s.token] = s
+		i.callers[name] = s
 		s.inbox = i.channel
 	case inboxDown:
 		s.mode = "poll"
@@ -102,10 +106,10 @@ func (i *inbox) open(ctx context.Context) error {
 }
 
 // forget ends what admit began.
-func (i *inbox) forget(s *lease) {
+func (i *inbox) forget(name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.callers, s.token)
+	delete(i.callers, name)
 }
 
 // run keeps the inbox subscribed until the Locker is closed.
@@ -115,7 +119,9 @@ func (i *inbox) run() {
 	for {
 		began := time.Now()
 		on, err := i.where()
-		if err == nil {
+		if err != nil {
+			err = unsentError{err}
+		} else {
 			err = i.receive(on)
 		}
 		vain.note(began, err, i.set(inboxDown) == inboxUp)
@@ -133,16 +139,6 @@ func (i *inbox) run() {
 			return
 		}
 	}
-}
-
-// where returns the server to subscribe at. In a Cluster any will do, another one each
-// time: a message reaches all of them.
-func (i *inbox) where() (*server, error) {
-	on, err := i.locker.topology.home(context.Background(), rand.Text())
-	if err != nil {
-		return nil, unsentError{err}
-	}
-	return on, nil
 }
 
 // receive subscribes and delivers what comes, until that fails.

@@ -95,26 +95,25 @@ func (s *lease) giveBack(ctx context.Context) error {
 	defer s.turn.Pass()
 	if lost != nil {
 		// The last extension may have arrived all the same.
-		s.abandon(tombstone(s.ttl))
+		s.locker.backend.abandon(s, tombstone(s.ttl))
 		return lost
 	}
 	if s.passOn(until) {
 		return nil
 	}
-	err := s.unlock(ctx, until)
+	err := s.locker.backend.unlock(ctx, s, until)
 	if errors.Is(err, lock.ErrUnavailable) {
-		s.abandon(tombstone(s.ttl))
+		s.locker.backend.abandon(s, tombstone(s.ttl))
 	}
 	return err
 }
 
-// unlock frees the lock, which was trusted until then, and enters who waits
-// behind in this process.
-func (s *lease) unlock(ctx context.Context, until time.Time) error {
+// unlock also enters who waits behind in this process.
+func (h *homes) unlock(ctx context.Context, s *lease, until time.Time) error {
 	// A lease that is over is in no hurry: it runs out by itself.
 	patience := max(callTimeout, min(time.Until(until), 4*opTimeout))
 	c := &call{lease: s, result: result{op: release}}
-	if err := c.do(context.WithoutCancel(ctx), patience); err != nil {
+	if err := c.do(context.WithoutCancel(ctx), h, patience); err != nil {
 		return unavailable(err)
 	}
 	given, _ := s.mutex.UnlockContext((*verdict)(&c.result))

@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -20,14 +19,15 @@ import (
 // [New]; all of its methods may be called concurrently.
 type Locker struct {
 	config
-	topology topology
+	backend backend
 
 	redsync    *redsync.Redsync
 	turns      turn.Queue[*lease]
 	tries      singleflight.Group
 	renewals   *renewals
-	inbox      *inbox
 	longestTTL longest
+
+	infoRefused sync.Once // the operator was told
 
 	closing sync.Once
 	closed  chan struct{}
@@ -72,8 +72,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 		renewals: newRenewals(),
 		closed:   make(chan struct{}),
 	}
-	l.inbox = newInbox(l, c.prefix+"inbox:"+rand.Text())
-	l.topology = open(l)
+	l.backend = newHomes(l, open)
 	return l, nil
 }
 
@@ -87,15 +86,7 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 	if s, ok := l.turns.Head(key); ok && l.renewals.interrupt(s) {
 		return true, nil
 	}
-	i := &interruption{names: namesOf(l.prefix, key)}
-	if err := l.send(ctx, i.names.lock, callTimeout, i); err != nil {
-		return false, unavailable(err)
-	}
-	i.server.health.report(ctx, i.result)
-	if i.err != nil {
-		return false, unavailable(i.err)
-	}
-	return i.held, nil
+	return l.backend.interrupt(ctx, key)
 }
 
 // Close ends everything that the Locker does, and closes its connections. Call
@@ -112,8 +103,7 @@ func (l *Locker) Close() error {
 		l.entering.Unlock()
 		l.renewals.close()
 		l.awaitCallers() // what they leave behind is cleaned up
-		l.inbox.close()
-		err = l.topology.close()
+		err = l.backend.close()
 	})
 	return err
 }

@@ -28,8 +28,10 @@ type renewals struct {
 	finished sync.WaitGroup
 }
 
-// A line is what a server is to be asked to extend; the mutex of renewals guards it.
+// A line is of leases that are extended together; the mutex of renewals guards it.
 type line struct {
+	extendAll func(batch []*lease) // in one trip, the first being the most urgent
+
 	ready   untilHeap // the most urgent first
 	sending int       // goroutines that work on it
 }
@@ -37,13 +39,13 @@ type line struct {
 // renewal is the part of a lease that the scheduler looks after; its mutex
 // guards it once the lease has been added.
 type renewal struct {
-	home      *server       // that has the key, as far as is known
+	home      *server       // that has the key, as far as is known; nil: several have
 	index     int           // in the heap, 1 for the first; 0: not there
 	due       time.Time     // when to look at it next
 	until     time.Time     // the lease is trusted until then
 	extending chan struct{} // closed when the extension on its way has ended
 	trip      time.Duration // what the newest answer about it took
-	inLine    bool          // it is ready in the line of a server
+	inLine    bool          // it is ready in its line
 	lost      error
 }
 
@@ -181,7 +183,7 @@ func (r *renewals) run() {
 func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var lines []*server // where something is ready
+	var lines []*line // where something is ready
 	for len(r.due) > 0 {
 		s := r.due[0]
 		ranOut := !now.Before(s.until)
@@ -196,10 +198,10 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		default:
 			if !s.beingExtended() {
 				s.inLine = true
-				s.home = s.locker.topology.follow(s.names.lock, s.home, nil)
-				heap.Push(&s.home.extensions.ready, s)
-				if !slices.Contains(lines, s.home) {
-					lines = append(lines, s.home)
+				l := s.locker.backend.line(s)
+				heap.Push(&l.ready, s)
+				if !slices.Contains(lines, l) {
+					lines = append(lines, l)
 				}
 			}
 			r.postpone(s, s.until)
@@ -209,10 +211,10 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 		expired = append(expired, s)
 	}
 	// Those who are sending may be for a while.
-	for _, on := range lines {
-		for n := len(on.extensions.ready); n > 0 && on.extensions.sending < maxExtending; n -= maxBatch {
-			on.extensions.sending++
-			r.finished.Go(func() { r.send(on) })
+	for _, l := range lines {
+		for n := len(l.ready); n > 0 && l.sending < maxExtending; n -= maxBatch {
+			l.sending++
+			r.finished.Go(func() { r.send(l) })
 		}
 	}
 	next = math.MaxInt64
@@ -223,14 +225,14 @@ func (r *renewals) look(now time.Time) (expired []*lease, next time.Duration, cl
 	return expired, next, r.closed
 }
 
-// send extends what is ready in the line of a server, until nothing is.
-func (r *renewals) send(on *server) {
+// send extends what is ready in a line, until nothing is.
+func (r *renewals) send(l *line) {
 	for {
-		batch := r.take(&on.extensions)
+		batch := r.take(l)
 		if len(batch) == 0 {
 			return
 		}
-		on.extendAll(batch)
+		l.extendAll(batch)
 	}
 }
 

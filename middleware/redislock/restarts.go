@@ -120,7 +120,7 @@ func (r *restarts) look(ctx context.Context, on redis.Cmdable, suspect bool) (ot
 	info, err := on.Info(ctx, "server").Result()
 	if is[redis.Error](err) {
 		if forbidden(err) {
-			r.unasked(err)
+			r.unasked(infoRefused(err))
 		}
 		return false, nil // a user who may not ask cannot be protected
 	} else if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -39,14 +38,9 @@ func saysForbidden(text string) bool {
 	return false
 }
 
-// infoRefused returns what tells the operator, once, that INFO is refused.
-func (h *health) infoRefused() func(error) {
-	var once sync.Once
-	return func(err error) {
-		once.Do(func() {
-			h.degraded(fmt.Errorf("INFO: %w: a restart that loses the locks goes unnoticed, and a key can then have two holders; allow INFO", err))
-		})
-	}
+// infoRefused is what the operator reads where err says that INFO is refused.
+func infoRefused(err error) error {
+	return fmt.Errorf("INFO: %w: a restart that loses the locks goes unnoticed, and a key can then have two holders; allow INFO", err)
 }
 
 // errUnpublished is what stands before the reason why scripts may not publish.

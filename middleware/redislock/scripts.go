@@ -33,11 +33,16 @@ func source(name string) string {
 	return b.String()
 }
 
+// forms says which forms the scripts have.
+type forms struct {
+	inCluster bool // the server is one of a Cluster
+}
+
 // scripts are those that one server runs.
 type scripts struct{ acquire, extend, leave, interrupt script }
 
-func (s *scripts) init(inCluster bool) {
-	has := fmt.Sprintf("local in_cluster = %t\n", inCluster)
+func (s *scripts) init(f forms) {
+	has := fmt.Sprintf("local in_cluster = %t\n", f.inCluster)
 	s.acquire.init(has+source("acquire.lua"), 5)
 	s.extend.init(source("extend.lua"), 3)
 	s.leave.init(has+source("leave.lua"), 5)

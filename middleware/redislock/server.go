@@ -15,8 +15,9 @@ import (
 // about another, and who asks one that does not answer holds up nobody who asks
 // another.
 type server struct {
-	locker *Locker
-	health *health
+	locker   *Locker
+	topology topology // of which it is part
+	health   *health
 
 	// Two clients of the same server. However many ask, those who hold always
 	// have connections to renew and release with.
@@ -35,7 +36,7 @@ type server struct {
 
 // newServer returns the server that options, which are the user's, lead to. hooked,
 // which may be nil, is the user's client. It waits for nothing.
-func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.Client, inCluster bool) *server {
+func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.Client, f forms) *server {
 	on := &server{locker: l}
 	on.health = newHealth(nameOf(options), l.observe)
 	on.connections = newConnections(options)
@@ -44,9 +45,10 @@ func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.
 		ended:   &on.connections.ended,
 		longest: &l.longestTTL,
 		noticed: func() { l.renewals.hurry(on) },
-		unasked: on.health.infoRefused(),
+		unasked: func(err error) { l.infoRefused.Do(func() { on.health.degraded(err) }) },
 	}
-	on.scripts.init(inCluster)
+	on.scripts.init(f)
+	on.extensions.extendAll = on.extendAll
 	limit := max(1, options.PoolSize/2)
 	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
 	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
@@ -111,7 +113,7 @@ func (on *server) doubt(err error) {
 	case redis.IsReadOnlyError(err):
 		on.connections.cut(nil) // they lead to a master of before
 	}
-	on.locker.topology.doubt()
+	on.topology.doubt()
 }
 
 // close cleans up for a while, waits until no trip runs and closes the connections.

@@ -12,17 +12,16 @@ const (
 	departed
 )
 
-// successor returns the caller behind s, which may from now on be known to Redis,
-// or nil.
-func (s *lease) successor() *lease {
-	l := s.locker
-	next, ok := l.turns.Next(s.key)
+// successor returns the caller behind s, which may from now on be known to Redis and
+// hears of a grant, or nil.
+func (i *inbox) successor(s *lease) *lease {
+	next, ok := s.locker.turns.Next(s.key)
 	if !ok {
 		return nil
 	}
-	l.inbox.admit(next)
+	i.admit(next, next.token)
 	if !next.succession.CompareAndSwap(waitingBehind, entered) {
-		l.inbox.forget(next)
+		i.forget(next.token)
 		return nil
 	}
 	return next
@@ -31,7 +30,7 @@ func (s *lease) successor() *lease {
 // retract is for a caller that leaves before its turn.
 func (s *lease) retract() {
 	if s.succession.Swap(departed) == entered {
-		s.locker.inbox.forget(s)
-		s.abandon(tombstone(s.ttl))
+		s.locker.backend.forget(s)
+		s.locker.backend.abandon(s, tombstone(s.ttl))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -33,9 +32,7 @@ func topologyOf(client redis.UniversalClient) (open func(*Locker) topology, err 
 		if c == nil {
 			return nil, errors.New("redislock: client is nil")
 		}
-		return func(l *Locker) topology {
-			return single{newServer(l, c.Options(), redis.NewClient, c, false)}
-		}, nil
+		return func(l *Locker) topology { return newSingle(l, c, forms{}) }, nil
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, errors.New("redislock: client is nil")
@@ -49,42 +46,12 @@ func topologyOf(client redis.UniversalClient) (open func(*Locker) topology, err 
 // single is the topology of one server, or of one master that Sentinel names.
 type single struct{ *server }
 
+func newSingle(l *Locker, client *redis.Client, f forms) single {
+	one := single{newServer(l, client.Options(), redis.NewClient, client, f)}
+	one.topology = one
+	return one
+}
+
 func (s single) home(context.Context, string) (*server, error) { return s.server, nil }
 func (s single) follow(string, *server, error) *server         { return s.server }
 func (s single) doubt()                                        {}
-
-// An errand is a request that knows which of a server's trips it makes, and whether
-// it has been sent to the wrong server.
-type errand interface {
-	request
-	trips(on *server) *trips
-	elsewhere() error // what the server said of that, or nil
-}
-
-// send has e carried out by the server that has the key. One that has moved to
-// another server is followed; one that is just being moved is waited for, for as
-// long as a call takes. Patience is as for trips.do.
-func (l *Locker) send(ctx context.Context, key string, patience time.Duration, e errand) error {
-	start := time.Now()
-	on, err := l.topology.home(ctx, key)
-	if err != nil {
-		return err
-	}
-	var pauses backoff
-	for again := 0; ; again++ {
-		if err := e.trips(on).do(ctx, patience, e); err != nil {
-			return err
-		}
-		said := e.elsewhere()
-		if said == nil || time.Since(start) > callTimeout {
-			return nil
-		}
-		next := l.topology.follow(key, on, said)
-		if again > 0 || next == on {
-			if err := l.sleep(ctx, pauses.pause(-1)); err != nil {
-				return err
-			}
-		}
-		on = next
-	}
-}

@@ -45,7 +45,7 @@ func (l *Locker) try(ctx context.Context, s *lease) error {
 	if err := l.enterAlone(ctx, s); err != nil {
 		return err
 	}
-	a, err := l.ask(ctx, s, callTimeout)
+	a, err := l.backend.ask(ctx, s, callTimeout)
 	if err != nil {
 		return s.end(err)
 	}

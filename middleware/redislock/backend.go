@@ -1,0 +1,40 @@
+package redislock
+
+import (
+	"context"
+	"time"
+)
+
+// A backend is how keys are held: each on one server ([homes]), or on most of
+// several ([quorum]).
+type backend interface {
+	// ask asks for the lock. It waits at most for patience until that can be sent, and
+	// then takes as long as a call.
+	ask(ctx context.Context, s *lease, patience time.Duration) (answer, error)
+
+	// listen sees to it that who waits is told of a grant, or returns soon.
+	listen(ctx context.Context) error
+
+	// forget is for a caller that waits no more.
+	forget(s *lease)
+
+	// unlock frees the lock, which was trusted until then.
+	unlock(ctx context.Context, s *lease, until time.Time) error
+
+	// abandon has the token of s given up in the background. It must not be asked for
+	// again, and is not to hold for as long as tombstone says.
+	abandon(s *lease, tombstone time.Duration)
+
+	// interrupt asks the holder of a key in another process to stop, and says whether
+	// there is one.
+	interrupt(ctx context.Context, key string) (bool, error)
+
+	// line returns where s is to queue for its next extension.
+	line(s *lease) *line
+
+	// silent returns how long nothing has been heard of a key.
+	silent(key string) time.Duration
+
+	// close waits until nothing goes on any more.
+	close() error
+}

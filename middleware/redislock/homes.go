@@ -1,0 +1,100 @@
+package redislock
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+)
+
+// homes is the backend where each key is on one server, its home.
+type homes struct {
+	locker *Locker
+	topology
+	inbox *inbox
+}
+
+func newHomes(l *Locker, open func(*Locker) topology) *homes {
+	h := &homes{locker: l, topology: open(l)}
+	// In a Cluster any server will do for the inbox, another one each time: a message
+	// reaches all of them.
+	h.inbox = newInbox(l, func() (*server, error) {
+		return h.home(context.Background(), rand.Text())
+	})
+	return h
+}
+
+func (h *homes) listen(ctx context.Context) error { return h.inbox.open(ctx) }
+func (h *homes) forget(s *lease)                  { h.inbox.forget(s.token) }
+
+func (h *homes) interrupt(ctx context.Context, key string) (bool, error) {
+	i := &interruption{names: namesOf(h.locker.prefix, key)}
+	if err := h.send(ctx, i.names.lock, callTimeout, i); err != nil {
+		return false, unavailable(err)
+	}
+	i.server.health.report(ctx, i.result)
+	if i.err != nil {
+		return false, unavailable(i.err)
+	}
+	return i.held, nil
+}
+
+func (h *homes) abandon(s *lease, tombstone time.Duration) {
+	on, err := h.home(context.Background(), s.names.lock)
+	if err == nil { // or nothing was ever sent
+		on.cleanup.add(givenUpBy(s, tombstone))
+	}
+}
+
+func (h *homes) line(s *lease) *line {
+	s.home = h.follow(s.names.lock, s.home, nil)
+	return &s.home.extensions
+}
+
+func (h *homes) silent(key string) time.Duration {
+	on, err := h.home(context.Background(), key)
+	if err != nil {
+		return callTimeout
+	}
+	return on.health.silent()
+}
+
+func (h *homes) close() error {
+	h.inbox.close()
+	return h.topology.close()
+}
+
+// An errand is a request that knows which of a server's trips it makes, and whether
+// it has been sent to the wrong server.
+type errand interface {
+	request
+	trips(on *server) *trips
+	elsewhere() error // what the server said of that, or nil
+}
+
+// send has e carried out by the server that has the key. One that has moved to
+// another server is followed; one that is just being moved is waited for, for as
+// long as a call takes. Patience is as for trips.do.
+func (h *homes) send(ctx context.Context, key string, patience time.Duration, e errand) error {
+	start := time.Now()
+	on, err := h.home(ctx, key)
+	if err != nil {
+		return err
+	}
+	var pauses backoff
+	for again := 0; ; again++ {
+		if err := e.trips(on).do(ctx, patience, e); err != nil {
+			return err
+		}
+		said := e.elsewhere()
+		if said == nil || time.Since(start) > callTimeout {
+			return nil
+		}
+		next := h.follow(key, on, said)
+		if again > 0 || next == on {
+			if err := h.locker.sleep(ctx, pauses.pause(-1)); err != nil {
+				return err
+			}
+		}
+		on = next
+	}
+}
