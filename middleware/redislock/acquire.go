@@ -118,7 +118,10 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 		timer.Reset(time.Until(earliest(again, s.deadline, s.silentAt())))
 		select {
 		case fence := <-s.grants:
-			if fence <= a.fence {
+			switch {
+			case fence == noFence:
+				return answer{}, nil
+			case fence <= a.fence:
 				continue
 			}
 			g := s.grantedAfter(a.sent, fence)

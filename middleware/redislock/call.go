@@ -14,6 +14,7 @@ const (
 	extend
 	release
 	interrupt
+	agree // on the fences of a lease: see quorum
 )
 
 // An outcome is how an operation ended.
@@ -114,7 +115,7 @@ func (c *call) write(on *server) command {
 		l.tries.Forget(s.key)
 		s.mode = "try"
 	} else {
-		c.inbox.admit(s, s.token)
+		c.inbox.admit(s)
 	}
 	return on.acquireCommand(s)
 }
@@ -124,7 +125,7 @@ func (c *call) settle(reply any, err error) (o outcome, settled bool) {
 	case err != nil:
 		c.result = failed(c.op, err)
 	case c.op == acquire:
-		c.result = c.acquired(reply)
+		c.answer, c.result = acquired(reply, c.sent)
 	default:
 		c.result = c.released(reply)
 	}
@@ -137,17 +138,17 @@ func (c *call) tooLate() bool {
 	return c.op == acquire && c.outcome == done && !time.Now().Before(c.sent.Add(validFor(c.lease.ttl)))
 }
 
-func (c *call) acquired(reply any) result {
+// acquired reads what acquire.lua replies.
+func acquired(reply any, sent time.Time) (answer, result) {
 	fields, _ := reply.([]any)
-	var err error
-	c.answer, err = readAnswer(fields, c.sent)
+	a, err := readAnswer(fields, sent)
 	switch {
 	case err != nil:
-		return result{acquire, refused, err}
-	case c.answer.code == granted:
-		return result{acquire, done, nil}
+		return answer{}, result{acquire, refused, err}
+	case a.code == granted:
+		return a, result{acquire, done, nil}
 	default:
-		return result{acquire, notOurs, nil}
+		return a, result{acquire, notOurs, nil}
 	}
 }
 

@@ -11,33 +11,40 @@ func (on *server) extendAll(batch []*lease) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), batch[0].extendWithin(start))
 	defer cancel()
+	l := on.locker
+	var lost []*lease
+	results := on.extendEach(ctx, batch)
+	for i, s := range batch {
+		_, _ = s.mutex.ExtendContext((*verdict)(&results[i]))
+		if !l.renewals.extended(s, start, results[i].outcome) {
+			lost = append(lost, s)
+		}
+	}
+	l.lose(lost)
+}
+
+// extendEach extends leases in one trip.
+func (on *server) extendEach(ctx context.Context, batch []*lease) []result {
 	commands := make([]command, len(batch))
 	for i, s := range batch {
 		commands[i] = on.extendCommand(s)
 	}
-	l := on.locker
-	replies := on.runAll(ctx, on.hold, commands)
+	results := make([]result, len(batch))
 	var worst result
-	var lost []*lease
-	for i, s := range batch {
-		var r result
-		if reply, err := replies[i].Result(); err != nil {
-			r = failed(extend, err)
+	for i, cmd := range on.runAll(ctx, on.hold, commands) {
+		if reply, err := cmd.Result(); err != nil {
+			results[i] = failed(extend, err)
 		} else {
-			r = ownership(extend, reply)
+			results[i] = ownership(extend, reply)
 		}
-		_, _ = s.mutex.ExtendContext((*verdict)(&r))
-		if !l.renewals.extended(s, start, r.outcome) {
-			lost = append(lost, s)
-		}
-		if r.outcome != elsewhere && (i == 0 || !r.outcome.known()) {
+		if r := results[i]; r.outcome != elsewhere && (i == 0 || !r.outcome.known()) {
 			worst = r
 		}
 	}
-	l.lose(lost)
-	if !l.isClosed() {
+	if !on.locker.isClosed() {
 		on.health.report(batch[0].ctx, worst)
 	}
+	return results
 }
 
 // extendWithin bounds a trip so that a lease which has little time left can try

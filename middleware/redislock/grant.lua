@@ -40,6 +40,13 @@ local function given_up(token, us)
   return dead and tonumber(dead) >= us
 end
 
+-- bury has a token remembered as given up, and forgets those whose time is over.
+local function bury(token, ms, us)
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.0f', us))
+  redis.call('ZADD', KEYS[3], string.format('%.0f', us + ms * 1000), token)
+  redis.call('PEXPIRE', KEYS[3], math.max(tonumber(ms), redis.call('PTTL', KEYS[3])))
+end
+
 -- enter puts a token into the queue, or keeps its place and its oldest ticket.
 local function enter(token, ttl, inbox, life, age, us)
   redis.call('ZADD', KEYS[4], 'LT', string.format('%.0f', us - age), token)

@@ -24,7 +24,7 @@ func newHomes(l *Locker, open func(*Locker) topology) *homes {
 }
 
 func (h *homes) listen(ctx context.Context) error { return h.inbox.open(ctx) }
-func (h *homes) forget(s *lease)                  { h.inbox.forget(s.token) }
+func (h *homes) forget(s *lease)                  { h.inbox.forget(s) }
 
 func (h *homes) interrupt(ctx context.Context, key string) (bool, error) {
 	i := &interruption{names: namesOf(h.locker.prefix, key)}

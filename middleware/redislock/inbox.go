@@ -62,20 +62,27 @@ func newInbox(l *Locker, where func() (*server, error)) *inbox {
 // admit decides how s waits from now on: whether it hears of a grant or asks for
 // it. What s.changed is closed for comes after this, so it is missed by nobody who
 // decides before it asks.
-func (i *inbox) admit(s *lease, name string) {
+func (i *inbox) admit(s *lease) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	s.mode, s.inbox, s.changed = "wait", "", i.changed
-	switch i.status {
+	switch i.register(s) {
 	case inboxUp:
-		if s.grants == nil {
-			s.grants = make(chan uint64, 1)
-		}
-		i.callers[name] = s
 		s.inbox = i.channel
 	case inboxDown:
 		s.mode = "poll"
 	}
+}
+
+// register has s hear what comes for its token, if anything can. The caller holds i.mu.
+func (i *inbox) register(s *lease) inboxStatus {
+	if i.status == inboxUp {
+		if s.grants == nil {
+			s.grants = make(chan uint64, 1)
+		}
+		i.callers[s.token] = s
+	}
+	return i.status
 }
 
 // open subscribes, if nobody has, and returns when that has succeeded or failed,
@@ -105,11 +112,11 @@ func (i *inbox) open(ctx context.Context) error {
 	}
 }
 
-// forget ends what admit began.
-func (i *inbox) forget(name string) {
+// forget ends what register began.
+func (i *inbox) forget(s *lease) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.callers, name)
+	delete(i.callers, s.token)
 }
 
 // run keeps the inbox subscribed until the Locker is closed.
@@ -209,8 +216,11 @@ func (i *inbox) set(status inboxStatus) (before inboxStatus) {
 	return before
 }
 
-// deliver hands a message of grant.lua, "token fence", to the caller that it is
-// for. One that has gone gives its token up by itself.
+// noFence stands in a message for the fence where the lock is free, and not granted.
+const noFence = 0
+
+// deliver hands a message of grant.lua or quorum_leave.lua, "token fence", to the caller
+// that it is for. One that has gone gives its token up by itself.
 func (i *inbox) deliver(message string) {
 	token, number, _ := strings.Cut(message, " ")
 	fence, err := strconv.ParseUint(number, 10, 64)
@@ -218,6 +228,13 @@ func (i *inbox) deliver(message string) {
 	defer i.mu.Unlock()
 	s := i.callers[token]
 	if s == nil || err != nil {
+		return
+	}
+	if fence == noFence { // several may say so
+		select {
+		case s.grants <- noFence:
+		default:
+		}
 		return
 	}
 	select {

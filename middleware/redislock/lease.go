@@ -29,8 +29,9 @@ type lease struct {
 
 	mutex     *redsync.Mutex
 	turn      *turn.Turn[*lease]
-	placed    bool // it has a place in Redis' queue
-	uncertain bool // an acquire of this token has no reply, and may still arrive
+	placed    bool          // it has a place in Redis' queue
+	uncertain bool          // an acquire of this token has no reply, and may still arrive
+	unsettled *atomic.Int32 // how many members of a quorum such an acquire may still arrive at; may be nil
 
 	mode    string          // try, wait or poll, for acquire.lua; here, since what is sent are pointers
 	inbox   string          // where it hears of a grant; "": it asks

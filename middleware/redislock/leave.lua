@@ -44,9 +44,7 @@ end
 local us
 if ARGV[2] ~= '0' then
   us = now()
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.0f', us))
-  redis.call('ZADD', KEYS[3], string.format('%.0f', us + ARGV[2] * 1000), token)
-  redis.call('PEXPIRE', KEYS[3], math.max(tonumber(ARGV[2]), redis.call('PTTL', KEYS[3])))
+  bury(token, ARGV[2], us)
 end
 
 if waiter and owner == waiter then -- this is sent for the second time

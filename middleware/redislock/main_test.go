@@ -43,12 +43,13 @@ func TestConformance(t *testing.T) {
 // lockKey is the name of a lock in Redis whose key needs no escaping.
 func lockKey(key string) string { return "reqlock:{" + key + "}:lock" }
 
+var unobserved = redislock.WithObserver(func(context.Context, lock.Event) {})
+
 // open returns a Locker that is closed when the test ends. Where no observer
 // is among opts its events go nowhere.
 func open(t testing.TB, client redis.UniversalClient, opts ...redislock.Option) *redislock.Locker {
 	t.Helper()
-	silent := redislock.WithObserver(func(context.Context, lock.Event) {})
-	l, err := redislock.New(client, append([]redislock.Option{silent}, opts...)...)
+	l, err := redislock.New(client, append([]redislock.Option{unobserved}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l

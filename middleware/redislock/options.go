@@ -19,6 +19,21 @@ type config struct {
 	handoff int
 }
 
+// configure returns what options say, and what is wrong with them.
+func configure(opts []Option) (config, []error) {
+	c := config{prefix: defaultPrefix, observe: lock.LogTo(nil), handoff: defaultHandoff}
+	var errs []error
+	for i, o := range opts {
+		if o == nil {
+			errs = append(errs, fmt.Errorf("redislock: option %d of %d is nil", i+1, len(opts)))
+		} else if err := o(&c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	c.observe = shielded(c.observe)
+	return c, errs
+}
+
 // WithPrefix sets what the names of all keys in Redis begin with; the default
 // is "reqlock:". Services that share a server but no locks need different
 // ones. It must not be empty, since the keys would mix with the application's

@@ -3,7 +3,6 @@ package redislock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -49,31 +48,28 @@ var _ lock.Locker = (*Locker)(nil)
 // client is a *redis.Client to a single server. Cluster and Ring clients are an
 // error, and so is a bad option; all problems are reported at once.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
-	c := config{prefix: defaultPrefix, observe: lock.LogTo(nil), handoff: defaultHandoff}
-	open, err := topologyOf(client)
-	var errs []error
+	c, errs := configure(opts)
+	topology, err := topologyOf(client)
 	if err != nil {
 		errs = append(errs, err)
-	}
-	for i, o := range opts {
-		if o == nil {
-			errs = append(errs, fmt.Errorf("redislock: option %d of %d is nil", i+1, len(opts)))
-		} else if err := o(&c); err != nil {
-			errs = append(errs, err)
-		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	c.observe = shielded(c.observe)
+	return open(c, 1, func(l *Locker) backend { return newHomes(l, topology) }), nil
+}
+
+// open returns a Locker with the backend that start returns, where each key is on so
+// many servers.
+func open(c config, servers int, start func(*Locker) backend) *Locker {
 	l := &Locker{
 		config:   c,
-		redsync:  redsync.New(pool{}),
+		redsync:  redsync.New(pools(servers)...),
 		renewals: newRenewals(),
 		closed:   make(chan struct{}),
 	}
-	l.backend = newHomes(l, open)
-	return l, nil
+	l.backend = start(l)
+	return l
 }
 
 // Interrupt asks the holder of key to stop: see [lock.Locker]. A holder in this

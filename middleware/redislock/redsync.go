@@ -50,15 +50,43 @@ func (*verdict) Deadline() (time.Time, bool) { return time.Time{}, true }
 func (*verdict) Done() <-chan struct{}       { return nil }
 func (*verdict) Err() error                  { return nil }
 
-// pool is the redsync Pool of every Locker.
-type pool struct{}
+// verdicts are those of several servers, and the context in which redsync finds them.
+type verdicts []result
 
-func (pool) Get(ctx context.Context) (redsyncredis.Conn, error) {
-	v, ok := ctx.Value(verdictKey{}).(*verdict)
-	if !ok {
+var _ context.Context = verdicts(nil)
+
+func (vs verdicts) Value(key any) any {
+	if key == (verdictKey{}) {
+		return vs
+	}
+	return nil
+}
+
+func (verdicts) Deadline() (time.Time, bool) { return time.Time{}, true }
+func (verdicts) Done() <-chan struct{}       { return nil }
+func (verdicts) Err() error                  { return nil }
+
+// A pool is the redsync Pool of one server, by its number.
+type pool int
+
+// pools are those of n servers.
+func pools(n int) []redsyncredis.Pool {
+	all := make([]redsyncredis.Pool, n)
+	for i := range all {
+		all[i] = pool(i)
+	}
+	return all
+}
+
+func (p pool) Get(ctx context.Context) (redsyncredis.Conn, error) {
+	switch v := ctx.Value(verdictKey{}).(type) {
+	case *verdict:
+		return v, nil
+	case verdicts:
+		return (*verdict)(&v[p]), nil
+	default:
 		return nil, errors.New("redislock: redsync asks without a verdict")
 	}
-	return v, nil
 }
 
 // SetNX is redsync's acquire.

@@ -110,13 +110,13 @@ func (r *renewals) interrupt(s *lease) bool {
 	return true
 }
 
-// hurry has every lease extended now, or those on one server.
+// hurry has leases extended now: those on a server, or all where on is nil.
 func (r *renewals) hurry(on *server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for _, s := range r.due {
-		if (on == nil || s.home == on) && !s.beingExtended() {
+		if (on == nil || s.home == on || s.home == nil) && !s.beingExtended() {
 			s.due = now
 		}
 	}

@@ -36,16 +36,22 @@ func source(name string) string {
 // forms says which forms the scripts have.
 type forms struct {
 	inCluster bool // the server is one of a Cluster
+	inQuorum  bool // it is one of a quorum
 }
 
 // scripts are those that one server runs.
-type scripts struct{ acquire, extend, leave, interrupt script }
+type scripts struct{ acquire, agree, extend, leave, interrupt script }
 
 func (s *scripts) init(f forms) {
 	has := fmt.Sprintf("local in_cluster = %t\n", f.inCluster)
-	s.acquire.init(has+source("acquire.lua"), 5)
+	quorum := ""
+	if f.inQuorum {
+		quorum = "quorum_"
+	}
+	s.acquire.init(has+source(quorum+"acquire.lua"), 5)
+	s.agree.init(source("quorum_fence.lua"), 2)
 	s.extend.init(source("extend.lua"), 3)
-	s.leave.init(has+source("leave.lua"), 5)
+	s.leave.init(has+source(quorum+"leave.lua"), 5)
 	s.interrupt.init(source("interrupt.lua"), 2)
 }
 

@@ -19,9 +19,9 @@ func (i *inbox) successor(s *lease) *lease {
 	if !ok {
 		return nil
 	}
-	i.admit(next, next.token)
+	i.admit(next)
 	if !next.succession.CompareAndSwap(waitingBehind, entered) {
-		i.forget(next.token)
+		i.forget(next)
 		return nil
 	}
 	return next

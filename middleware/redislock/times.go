@@ -65,7 +65,7 @@ func earliest(t time.Time, others ...time.Time) time.Time {
 // tombstoneFor is how long to remember the token when it is released. Where each
 // acquire of it had its reply, there is nothing to remember.
 func (s *lease) tombstoneFor() time.Duration {
-	if !s.uncertain {
+	if !s.uncertain && (s.unsettled == nil || s.unsettled.Load() == 0) {
 		return 0
 	}
 	return tombstone(s.ttl)

@@ -1,0 +1,155 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// quorum is the backend where a key is held on most of several masters that know
+// nothing of each other: Redlock (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
+// with fences that the masters agree on.
+//
+// A caller that wants the lock asks all at once, with a token for each attempt. It has
+// the lock when most have given it, and when most have then noted the highest fence
+// that any of them has seen: the majority of whoever comes next has one of those in it.
+// It gives back what it has of an attempt that fails, and tries again when it is told
+// that the lock is free, or after a while.
+type quorum struct {
+	locker  *Locker
+	members []*server
+	inboxes []*inbox // of each member
+	most    int      // how many members are enough
+
+	extensions line
+
+	mu     sync.Mutex
+	closed bool
+	asking sync.WaitGroup // members
+}
+
+// NewQuorum returns a Locker on several Redis servers that know nothing of each
+// other, at least three: a key is held by whoever holds it on most of them, as in the
+// Redlock algorithm. The Locker works for as long as most servers answer, and none
+// of them needs a replica. What it costs, and what it can't rule out, is in the
+// package comment.
+//
+// What is said of the client in [New] holds for each of clients, which must be of type
+// *redis.Client and lead to different servers.
+func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
+	c, errs := configure(opts)
+	if len(clients) < 3 {
+		errs = append(errs, fmt.Errorf("redislock: quorum of %d clients: must be three or more", len(clients)))
+	}
+	var masters []*redis.Client
+	for i, client := range clients {
+		master, ok := client.(*redis.Client)
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("redislock: client %d of %d is of type %T: must be a *redis.Client", i+1, len(clients), client))
+		case master == nil:
+			errs = append(errs, fmt.Errorf("redislock: client %d of %d is nil", i+1, len(clients)))
+		case slices.ContainsFunc(masters, func(m *redis.Client) bool { return sameServer(m.Options(), master.Options()) }):
+			errs = append(errs, fmt.Errorf("redislock: client %d of %d leads to the same server as another: %s", i+1, len(clients), master.Options().Addr))
+		default:
+			masters = append(masters, master)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return open(c, len(masters), func(l *Locker) backend { return newQuorum(l, masters) }), nil
+}
+
+// sameServer compares addresses, which is all there is to compare. A client by
+// Sentinel has none of its own.
+func sameServer(a, b *redis.Options) bool {
+	return a.Addr == b.Addr && a.Network == b.Network && a.Addr != failoverAddr
+}
+
+func newQuorum(l *Locker, masters []*redis.Client) *quorum {
+	q := &quorum{locker: l, most: len(masters)/2 + 1}
+	q.extensions.extendAll = q.extendAll
+	for _, m := range masters {
+		on := newSingle(l, m, forms{inQuorum: true}).server
+		q.members = append(q.members, on)
+		q.inboxes = append(q.inboxes, newInbox(l, func() (*server, error) { return on, nil }))
+	}
+	return q
+}
+
+func (q *quorum) line(*lease) *line { return &q.extensions }
+
+// silent is of the member without which there would not be enough.
+func (q *quorum) silent(string) time.Duration {
+	silences := make([]time.Duration, len(q.members))
+	for i, on := range q.members {
+		silences[i] = on.health.silent()
+	}
+	slices.Sort(silences)
+	return silences[q.most-1]
+}
+
+func (q *quorum) listen(ctx context.Context) error {
+	errs := make(chan error, len(q.inboxes))
+	for _, i := range q.inboxes {
+		go func() { errs <- i.open(ctx) }() // ends within openInbox
+	}
+	var err error
+	for range q.inboxes {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+func (q *quorum) forget(s *lease) {
+	for _, i := range q.inboxes {
+		i.forget(s)
+	}
+}
+
+func (q *quorum) abandon(s *lease, tombstone time.Duration) {
+	for _, on := range q.members {
+		on.cleanup.add(givenUpBy(s, tombstone))
+	}
+}
+
+func (q *quorum) interrupt(ctx context.Context, key string) (bool, error) {
+	n := namesOf(q.locker.prefix, key)
+	votes := q.vote(ctx, callTimeout, ballot{
+		kind:    interrupt,
+		command: func(on *server, _ int) command { return on.scripts.interrupt.with(&n.lock, &n.interrupt) },
+	})
+	if votes.count(known) < q.most {
+		return false, q.unavailable(votes)
+	}
+	return votes.count(yes) >= q.most, nil
+}
+
+func (q *quorum) close() error {
+	var all sync.WaitGroup
+	for _, i := range q.inboxes {
+		all.Go(i.close)
+	}
+	all.Wait()
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.asking.Wait()
+	errs := make(chan error, len(q.members))
+	for _, on := range q.members {
+		all.Go(func() { errs <- on.close() })
+	}
+	all.Wait()
+	close(errs)
+	var err error
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}

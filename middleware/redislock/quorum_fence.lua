@@ -1,0 +1,25 @@
+-- Notes at one master of a quorum the fences on which a holder has agreed with itself:
+-- whoever comes next finds them on one master at least.
+--
+-- KEYS[1] lock   string: the holder's token
+-- KEYS[2] fence  string: see grant.lua
+-- ARGV[1] token
+-- ARGV[2] the last fence of its block
+-- ARGV[3] how long to keep it in ms
+--
+-- Replies 1   noted: the lock is the token's
+--         0   not noted: another token's
+--         -1  not noted: nobody's
+
+local owner = redis.call('GET', KEYS[1])
+if not owner then
+  return -1
+end
+if owner ~= ARGV[1] then
+  return 0
+end
+local before = tonumber(redis.call('GET', KEYS[2]) or '') or 0
+if before < tonumber(ARGV[2]) then
+  redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+end
+return 1
