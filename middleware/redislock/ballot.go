@@ -2,7 +2,10 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/reqlock/reqlock/middleware/lock"
 )
 
 // A ballot is what the members of a quorum are asked at once.
@@ -141,6 +144,9 @@ func (vs votes) count(is func(*vote) bool) (n int) {
 func known(v *vote) bool { return v.outcome.known() }
 func yes(v *vote) bool   { return v.outcome == done }
 func no(v *vote) bool    { return known(v) && !yes(v) }
+
+// crowded says that the member was not asked, for the crowd that waited for it.
+func crowded(v *vote) bool { return errors.Is(v.err, lock.ErrBusy) }
 
 // verdicts returns what redsync counts as members that have done what op says.
 func (vs votes) verdicts(op operation) verdicts {

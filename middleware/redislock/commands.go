@@ -50,6 +50,19 @@ func (on *server) extendCommand(s *lease) command {
 	)
 }
 
+// memberExtendCommand is one for quorum_extend.lua.
+func (on *server) memberExtendCommand(s *lease, remind bool) command {
+	n := &s.names
+	var last any = ""
+	if remind {
+		last = s.fence - uint64(s.tenure.passes) + maxHandoff - 1
+	}
+	return on.scripts.extend.with(
+		&n.lock, &n.fence, &n.interrupt, &n.tombstones,
+		&s.token, millis(s.ttl), millis(keepFence(s.ttl)), time.Since(s.since).Microseconds(), last,
+	)
+}
+
 // waited is the age of a caller in µs. It is what its place in Redis' queue goes
 // by, and not when its question arrives there.
 func (s *lease) waited() int64 { return time.Since(s.arrived).Microseconds() }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/reqlock/reqlock/middleware/lock"
 )
 
 // ask makes one attempt, with a token of its own.
@@ -20,6 +18,7 @@ func (q *quorum) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 	n := &nominee{lease: s, caller: s.token, token: rand.Text(), start: time.Now()}
 	unopened := q.admit(n)
 	n.unsettled.Store(int32(len(q.members)))
+	s.unsettled = &n.unsettled
 	given := q.vote(ctx, patience, ballot{
 		kind:    acquire,
 		command: n.acquireCommand,
@@ -35,8 +34,10 @@ func (q *quorum) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, context.Cause(ctx)
-	case given.count(known) < q.most:
+	case given.count(known)+given.count(crowded) < q.most:
 		return answer{}, q.unavailable(given)
+	case given.count(known) < q.most:
+		return answer{}, errNoTrip
 	default:
 		s.placed = s.placed || !s.try
 		return q.refused(n, given, unopened), nil
@@ -125,7 +126,7 @@ func (q *quorum) agree(ctx context.Context, n *nominee, given votes) (answer, bo
 	}
 	s := n.lease
 	q.forget(s)
-	s.token, s.placed, s.unsettled = n.token, false, &n.unsettled
+	s.token, s.placed = n.token, false
 	s.mutex = q.locker.redsync.NewMutex(s.names.lock, mutexOptions{s})
 	if s.mutex.TryLockContext(agreed.verdicts(acquire)) != nil {
 		return answer{}, false
@@ -164,20 +165,21 @@ func (q *quorum) refused(n *nominee, given votes, unopened bool) answer {
 		a.left = lefts[missing-1]
 	}
 	a.kept = got+kept >= q.most
-	// Where nobody has all that it takes, nobody will tell.
 	n.inbox = ""
-	if told := slices.DeleteFunc(n.channels, func(c string) bool { return c == "" }); got == 0 && len(told) >= q.most {
-		n.inbox = told[0]
+	told := 0
+	for _, channel := range n.channels {
+		if channel != "" {
+			told++
+		}
+	}
+	if got == 0 && told >= q.most { // where nobody has the lock, nobody will tell
+		n.inbox = n.channels[slices.IndexFunc(n.channels, func(c string) bool { return c != "" })]
 	}
 	return a
 }
 
 // unavailable returns why too few have voted.
 func (q *quorum) unavailable(vs votes) error {
-	busy := func(v *vote) bool { return errors.Is(v.err, lock.ErrBusy) }
-	if vs.count(known)+vs.count(busy) >= q.most {
-		return errNoTrip
-	}
 	var errs []error
 	for _, v := range vs {
 		if v != nil && v.err != nil {

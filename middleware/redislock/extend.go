@@ -13,7 +13,11 @@ func (on *server) extendAll(batch []*lease) {
 	defer cancel()
 	l := on.locker
 	var lost []*lease
-	results := on.extendEach(ctx, batch)
+	commands := make([]command, len(batch))
+	for i, s := range batch {
+		commands[i] = on.extendCommand(s)
+	}
+	results := on.extendEach(ctx, commands, batch[0].ctx)
 	for i, s := range batch {
 		_, _ = s.mutex.ExtendContext((*verdict)(&results[i]))
 		if !l.renewals.extended(s, start, results[i].outcome) {
@@ -23,13 +27,10 @@ func (on *server) extendAll(batch []*lease) {
 	l.lose(lost)
 }
 
-// extendEach extends leases in one trip.
-func (on *server) extendEach(ctx context.Context, batch []*lease) []result {
-	commands := make([]command, len(batch))
-	for i, s := range batch {
-		commands[i] = on.extendCommand(s)
-	}
-	results := make([]result, len(batch))
+// extendEach extends leases in one trip. The operator is told of a failure in the context
+// of a lease.
+func (on *server) extendEach(ctx context.Context, commands []command, tell context.Context) []result {
+	results := make([]result, len(commands))
 	var worst result
 	for i, cmd := range on.runAll(ctx, on.hold, commands) {
 		if reply, err := cmd.Result(); err != nil {
@@ -42,7 +43,7 @@ func (on *server) extendEach(ctx context.Context, batch []*lease) []result {
 		}
 	}
 	if !on.locker.isClosed() {
-		on.health.report(batch[0].ctx, worst)
+		on.health.report(tell, worst)
 	}
 	return results
 }

@@ -25,6 +25,14 @@ local function raise(us, ttl)
   return last - block + 1
 end
 
+-- note makes sure that no fence up to last is given out again, for life ms.
+local function note(last, life)
+  local before = tonumber(redis.call('GET', KEYS[2]) or '') or 0
+  if before < tonumber(last) then
+    redis.call('SET', KEYS[2], last, 'PX', life)
+  end
+end
+
 local function hold(token, ttl, us)
   local fence = raise(us, ttl)
   redis.call('SET', KEYS[1], token, 'PX', ttl)

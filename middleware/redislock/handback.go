@@ -64,7 +64,7 @@ func (q *quorum) unlock(ctx context.Context, s *lease, until time.Time) error {
 	switch {
 	case given:
 		return nil
-	case vs.count(known) < q.most:
+	case vs.count(no) <= len(vs)-q.most: // those who have not said may have had it
 		return q.unavailable(vs)
 	case start.Before(until) && vs.count(stolen) > 0:
 		return lock.ErrStolen

@@ -38,7 +38,7 @@ if not owner and ARGV[7] == '0' then
   end
   return {1, hold(token, ttl, us)}
 end
-if caller ~= '' then
+if caller ~= '' and not given_up(caller, us) then
   enter(caller, ttl, ARGV[4], ARGV[5], ARGV[6], us)
 end
 local left = owner and redis.call('PTTL', KEYS[1]) or tonumber(ARGV[7])

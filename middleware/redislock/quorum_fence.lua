@@ -11,6 +11,8 @@
 --         0   not noted: another token's
 --         -1  not noted: nobody's
 
+-- include fence.lua
+
 local owner = redis.call('GET', KEYS[1])
 if not owner then
   return -1
@@ -18,8 +20,5 @@ end
 if owner ~= ARGV[1] then
   return 0
 end
-local before = tonumber(redis.call('GET', KEYS[2]) or '') or 0
-if before < tonumber(ARGV[2]) then
-  redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
-end
+note(ARGV[2], ARGV[3])
 return 1

@@ -22,11 +22,16 @@ func (q *quorum) extendAll(batch []*lease) {
 			came <- replies{member: i}
 			continue
 		}
+		commands := make([]command, len(batch))
+		for j, s := range batch {
+			commands[j] = on.memberExtendCommand(s, s.forgotten != nil && s.forgotten[i])
+			s.unsettled.Add(1) // see extendAt
+		}
 		go func() {
 			defer q.asking.Done()
 			ctx, cancel := context.WithTimeout(context.Background(), bound)
 			defer cancel()
-			came <- replies{i, on.extendEach(ctx, batch)}
+			came <- replies{i, q.extendAt(ctx, on, commands, batch)}
 		}()
 	}
 	verdictsOf := make([]verdicts, len(batch))
@@ -44,12 +49,38 @@ func (q *quorum) extendAll(batch []*lease) {
 	}
 	var lost []*lease
 	for i, s := range batch {
+		s.forgotten = forgotten(verdictsOf[i])
 		_, _ = s.mutex.ExtendContext(verdictsOf[i])
 		if !q.locker.renewals.extended(s, start, q.extension(verdictsOf[i])) {
 			lost = append(lost, s)
 		}
 	}
 	q.locker.lose(lost)
+}
+
+// forgotten returns which members have said that the lock is nobody's, nil where none
+// has. Should the lease outlive that, they are told of it with its next extension.
+func forgotten(vs verdicts) []bool {
+	if !slices.ContainsFunc(vs, func(r result) bool { return r.outcome == gone }) {
+		return nil
+	}
+	members := make([]bool, len(vs))
+	for i, r := range vs {
+		members[i] = r.outcome == gone
+	}
+	return members
+}
+
+// extendAt extends leases at one member. As long as that has no answer it may still
+// come, and make the member's lock a token's that was given up.
+func (q *quorum) extendAt(ctx context.Context, on *server, commands []command, batch []*lease) []result {
+	results := on.extendEach(ctx, commands, batch[0].ctx)
+	for i, s := range batch {
+		if o := results[i].outcome; o != unknown {
+			s.unsettled.Add(-1)
+		}
+	}
+	return results
 }
 
 // extension returns how a lease stands by what members have said of it so far.

@@ -50,7 +50,11 @@ func (s *scripts) init(f forms) {
 	}
 	s.acquire.init(has+source(quorum+"acquire.lua"), 5)
 	s.agree.init(source("quorum_fence.lua"), 2)
-	s.extend.init(source("extend.lua"), 3)
+	if f.inQuorum {
+		s.extend.init(source("quorum_extend.lua"), 4)
+	} else {
+		s.extend.init(source("extend.lua"), 3)
+	}
 	s.leave.init(has+source(quorum+"leave.lua"), 5)
 	s.interrupt.init(source("interrupt.lua"), 2)
 }
