@@ -8,17 +8,20 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/internal/redistest"
@@ -65,6 +68,77 @@ func TestHooksOfAClient(t *testing.T) {
 	require.Zero(t, after.commands.Load(), "it came too late")
 	require.NoError(t, client.Ping(t.Context()).Err(), "the client is still the application's")
 	require.NotZero(t, after.commands.Load())
+}
+
+// A hook that panics is a failure of Redis, to whoever asks, gives back or renews; no
+// turn is left taken. One that fails at once is not called without end.
+func TestHooksThatFail(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"panic": func() error { panic("hook") },
+		"error": func() error { return errors.New("hook") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), PoolSize: 2})
+			defer client.Close()
+			hook := &failing{fail: fail}
+			client.AddHook(hook)
+			l := open(t, client)
+			held := acquire(t, l, "held", lock.Options{TTL: time.Second})
+			back := acquire(t, l, "back", lock.Options{TTL: longTTL})
+			hook.armed.Store(true)
+			for _, wait := range []time.Duration{0, time.Second} {
+				_, err := l.Acquire(t.Context(), "key", lock.Options{Wait: wait})
+				require.ErrorIs(t, err, lock.ErrUnavailable)
+				require.ErrorContains(t, err, "hook")
+			}
+			require.Less(t, hook.calls.Load(), int64(400))
+			var all sync.WaitGroup
+			for i := range 300 {
+				all.Go(func() {
+					_, err := l.Acquire(t.Context(), fmt.Sprint("key", i), lock.Options{Wait: time.Second})
+					assert.ErrorIs(t, err, lock.ErrUnavailable)
+				})
+			}
+			all.Wait()
+			require.ErrorIs(t, back.Release(t.Context()), lock.ErrUnavailable)
+			require.ErrorIs(t, awaitEnd(t, held), lock.ErrExpired)
+			hook.armed.Store(false)
+			for _, key := range []string{"key", "back", "held"} {
+				lease, err := l.Acquire(t.Context(), key, lock.Options{Wait: patience})
+				require.NoError(t, err, key)
+				require.NoError(t, lease.Release(t.Context()), key)
+			}
+		})
+	}
+}
+
+// failing is a hook that fails while it is armed.
+type failing struct {
+	fail  func() error
+	armed atomic.Bool
+	calls atomic.Int64
+}
+
+func (f *failing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if f.armed.Load() {
+			f.calls.Add(1)
+			return f.fail()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (f *failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if f.armed.Load() {
+			f.calls.Add(1)
+			return f.fail()
+		}
+		return next(ctx, cmds)
+	}
 }
 
 // certificate returns one for 127.0.0.1 that signs itself, as files and as what trusts

@@ -104,7 +104,7 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 		r := result{op: release, outcome: done}
 		if err := reply.Err(); err != nil {
 			r = failed(release, err)
-			if next := on.topology.follow(g.names.lock, on, err); next != on {
+			if next := on.topology.follow(g.names.lock, on, err); next != nil && next != on {
 				next.cleanup.add(g)
 			} else if time.Now().Before(g.until) {
 				again = append(again, g)

@@ -8,10 +8,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// masterLifetime is for how long a connection to a master that Sentinel names is
-// used: whoever is cut off from the others with the old master finds out by then.
-const masterLifetime = 10 * time.Second
-
 // newClient is what redis.NewClient is, and redis.ClusterOptions.NewClient.
 type newClient = func(*redis.Options) *redis.Client
 
@@ -44,9 +40,6 @@ func derive(options *redis.Options, open newClient, poolSize int, c *connections
 	// Each of these is a round trip more before a new connection can be used.
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	if c.followMaster && (o.ConnMaxLifetime <= 0 || o.ConnMaxLifetime > masterLifetime) {
-		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = masterLifetime-masterLifetime/5, masterLifetime/5
-	}
 	return open(&o)
 }
 

@@ -29,6 +29,9 @@ type cluster struct {
 	doubted chan struct{}
 	running sync.WaitGroup
 
+	refreshing context.Context // of each refresh
+	stop       context.CancelFunc
+
 	mu      sync.RWMutex
 	options *redis.Options     // of a master but for the address; nil: none is known yet
 	masters map[string]*master // by address
@@ -47,6 +50,9 @@ const (
 	// refreshPause is how long after one refresh the next one begins, however much
 	// fails.
 	refreshPause = 100 * time.Millisecond
+	// refreshBound is how long one refresh takes at most: each node that swallows what
+	// it is asked takes opTimeout of it, until one answers.
+	refreshBound = 5 * time.Second
 	// keepMaster is how long a server that has no slots any more is kept. By then
 	// nobody asks it.
 	keepMaster = time.Minute
@@ -72,6 +78,7 @@ func newCluster(l *Locker, options *redis.ClusterOptions) *cluster {
 	o.ClusterStateReloadInterval = time.Hour // see run
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	c.slots = redis.NewClusterClient(&o)
+	c.refreshing, c.stop = context.WithCancel(context.Background())
 	c.running.Go(c.run)
 	return c
 }
@@ -114,7 +121,7 @@ func (c *cluster) doubt() {
 
 // load asks for the map of the slots, for callTimeout at most, and shares the answer.
 func (c *cluster) load(ctx context.Context) error {
-	loaded := c.loading.DoChan("", func() (any, error) { return nil, c.refresh() })
+	loaded := c.loading.DoChan("", func() (any, error) { return nil, c.refresh() }) // ends with close
 	timer := time.NewTimer(callTimeout)
 	defer timer.Stop()
 	select {
@@ -128,7 +135,7 @@ func (c *cluster) load(ctx context.Context) error {
 }
 
 func (c *cluster) refresh() error {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(c.refreshing, refreshBound)
 	defer cancel()
 	var mu sync.Mutex
 	var addrs []string
@@ -163,13 +170,21 @@ func (c *cluster) note(addrs []string) {
 		if m, ok := c.masters[addr]; ok {
 			m.seen = now
 		} else {
-			added = c.add(addr) != nil && c.known.Load() || added
+			added = c.add(addr, now) != nil && c.known.Load() || added
 		}
 	}
 	for addr, m := range c.masters {
-		if now.Sub(m.seen) > keepMaster {
+		switch {
+		case m.seen.Equal(now):
+			continue
+		case now.Sub(m.seen) > keepMaster:
 			delete(c.masters, addr)
 			old = append(old, m.server)
+		}
+		for _, other := range c.masters { // one of which has its slots
+			if other.seen.Equal(now) {
+				other.restarts.inherit(m.restarts)
+			}
 		}
 	}
 	c.mu.Unlock()
@@ -182,13 +197,13 @@ func (c *cluster) note(addrs []string) {
 }
 
 // add adds a master. The caller holds c.mu.
-func (c *cluster) add(addr string) *server {
+func (c *cluster) add(addr string, now time.Time) *server {
 	if c.closed || c.options == nil {
 		return nil
 	}
 	o := *c.options
 	o.Addr, o.NodeAddress = addr, addr
-	m := &master{newServer(c.locker, &o, c.open, nil, forms{inCluster: true}), time.Now()}
+	m := &master{newServer(c.locker, &o, c.open, nil, forms{inCluster: true}), now}
 	m.topology = c
 	c.masters[addr] = m
 	return m.server
@@ -207,7 +222,7 @@ func (c *cluster) at(addr string) *server {
 	if m := c.masters[addr]; m != nil {
 		return m.server
 	}
-	return c.add(addr)
+	return c.add(addr, time.Now())
 }
 
 func (c *cluster) home(ctx context.Context, key string) (*server, error) {
@@ -229,6 +244,7 @@ func (c *cluster) home(ctx context.Context, key string) (*server, error) {
 func (c *cluster) follow(key string, asked *server, err error) *server {
 	if addr, ok := movedTo(err); ok {
 		if on := c.at(addr); on != nil {
+			on.restarts.inherit(asked.restarts)
 			return on
 		}
 	}
@@ -251,6 +267,7 @@ func movedTo(err error) (addr string, ok bool) {
 }
 
 func (c *cluster) close() error {
+	c.stop()
 	c.running.Wait()
 	c.mu.Lock()
 	c.closed = true

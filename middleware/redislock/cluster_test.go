@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -76,6 +77,38 @@ func TestClusterFailoverThatLosesALock(t *testing.T) {
 	cluster.AwaitOwner(key, old)
 	newer := acquireBack(t, pods[1], key, ttl)
 	requireStale(t, older, newer)
+}
+
+// As TestSentinelRestartThenFailover, where the slot goes to another master.
+func TestClusterRestartThenMove(t *testing.T) {
+	const ttl = 10 * time.Second
+	for name, move := range map[string]func(*redistest.Cluster, string, *redistest.Server){
+		"migrated": func(c *redistest.Cluster, key string, from *redistest.Server) {
+			c.Migrate(key, c.Masters()[1])
+		},
+		"failed over": func(c *redistest.Cluster, key string, from *redistest.Server) {
+			c.Failover(from)
+			c.AwaitOwner(key, from)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := redistest.StartCluster(t)
+			pods := clusterPods(t, cluster, 2)
+			from := cluster.Masters()[0]
+			key := cluster.Key(from, "k")
+			older := acquire(t, pods[0], key, lock.Options{TTL: ttl})
+			require.NoError(t, acquire(t, pods[1], cluster.Key(from, "other"), lock.Options{TTL: ttl}).Release(t.Context()))
+			requireReplicated(t, from)
+			from.Restart()
+			require.Eventually(t, func() bool { // nodes serve nobody at first
+				return from.Client().Del(t.Context(), cluster.Key(from, "nothing")).Err() == nil
+			}, patience, time.Millisecond)
+			move(cluster, key, from)
+			newer := acquireBack(t, pods[1], key, ttl)
+			require.Error(t, context.Cause(older.Context()), "it has been given away before")
+			require.NoError(t, newer.Release(t.Context()))
+		})
+	}
 }
 
 // A slot moves to another master while its keys are in use, again and again: nobody
@@ -190,6 +223,55 @@ func TestClusterSilentMaster(t *testing.T) {
 	lines[silent.Addr()].BlackHole(false)
 	require.NoError(t, acquireBack(t, l, keys[0], ttl).Release(t.Context()))
 	require.NoError(t, theirs.Release(t.Context()))
+}
+
+// The inbox of a process may be at a master that falls silent, while who waits does so
+// for a key at another. The wake-ups that are lost by that are soon none.
+func TestClusterSilentInbox(t *testing.T) {
+	const ttl = time.Minute
+	cluster := redistest.StartCluster(t)
+	lines := proxiesOf(t, cluster.Addrs()...)
+	l := open(t, cluster.Client(func(o *redis.ClusterOptions) { o.Dialer = lines.dial }))
+	peer := open(t, cluster.Client())
+	well := cluster.Masters()[0]
+	key := cluster.Key(well, "k")
+	busy, stop := context.WithCancel(t.Context())
+	defer stop()
+	var working sync.WaitGroup
+	defer working.Wait()
+	working.Go(func() { // Redis is heard of all the time
+		for busy.Err() == nil {
+			if lease, err := l.Acquire(busy, cluster.Key(well, "busy"), lock.Options{}); err == nil {
+				_ = lease.Release(busy)
+			}
+			pause(10 * time.Millisecond)
+		}
+	})
+	theirs := acquire(t, peer, key, lock.Options{TTL: ttl})
+	waiter := acquireKeyLater(t.Context(), l, key, lock.Options{TTL: ttl, Wait: ttl})
+	awaitKeyQueued(t, well, key, 1)
+	for addr, line := range lines {
+		if addr != well.Addr() {
+			line.BlackHole(true)
+		}
+	}
+	pause(4 * time.Second) // or it was at this master from the start
+	require.NoError(t, theirs.Release(t.Context()))
+	require.NoError(t, requireGranted(t, waiter, soon).Release(t.Context()))
+	stop()
+}
+
+// A client of a single server that is one of a Cluster is told so, where a key is not
+// there.
+func TestSingleClientOfACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	here, there := cluster.Masters()[0], cluster.Masters()[1]
+	l := open(t, dial(t, here.Addr()))
+	require.NoError(t, acquire(t, l, cluster.Key(here, "k"), lock.Options{}).Release(t.Context()))
+	start := time.Now()
+	_, err := l.Acquire(t.Context(), cluster.Key(there, "k"), lock.Options{Wait: patience})
+	requireUnavailable(t, err, time.Since(start))
+	require.ErrorContains(t, err, "redis.NewClusterClient")
 }
 
 // A lock and its release are two commands, to the master that has the key, and all

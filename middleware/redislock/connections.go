@@ -15,7 +15,7 @@ type connections struct {
 	// followMaster says that a connection leads to whatever server Sentinel names the
 	// master when it is opened. The client that Sentinel tells of a new one is the
 	// user's, so it shows here when the next connection is opened: the others, which
-	// lead to another server, are then cut.
+	// lead to another server, are then cut. See also server.watchMaster.
 	followMaster bool
 
 	ended atomic.Int64 // how many have been closed

@@ -30,22 +30,29 @@ func dialBounded(dial dialFunc, n int, c *connections) dialFunc {
 		case <-ctx.Done():
 			return undialled{context.Cause(ctx)}, nil
 		}
-		dialled := make(chan net.Conn)
-		go func() { // ends with dial, which has the user's own timeout
-			defer func() { <-dialling }()
-			conn := dialOnce(ctx, dial, network, addr)
-			select {
-			case dialled <- conn:
-			case <-ctx.Done():
-				_ = conn.Close()
-			}
-		}()
+		conn := dialUntil(ctx, dial, network, addr, func() { <-dialling })
+		return c.add(conn), nil
+	}
+}
+
+// dialUntil returns when ctx is done, whatever dial does, and calls over when dial has
+// ended: that has the user's own timeout.
+func dialUntil(ctx context.Context, dial dialFunc, network, addr string, over func()) net.Conn {
+	dialled := make(chan net.Conn)
+	go func() {
+		defer over()
+		conn := dialOnce(ctx, dial, network, addr)
 		select {
-		case conn := <-dialled:
-			return c.add(conn), nil
+		case dialled <- conn:
 		case <-ctx.Done():
-			return undialled{context.Cause(ctx)}, nil
+			_ = conn.Close()
 		}
+	}()
+	select {
+	case conn := <-dialled:
+		return conn
+	case <-ctx.Done():
+		return undialled{context.Cause(ctx)}
 	}
 }
 

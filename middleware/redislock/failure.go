@@ -77,9 +77,13 @@ func failure(err error) outcome {
 // onItsWay finds what a server of a Cluster says of a key that has gone to another, or
 // is being moved there and may be here in part.
 func onItsWay(err error) bool {
-	_, moved := redis.IsMovedError(err)
 	_, ask := redis.IsAskError(err)
-	return moved || ask || redis.IsTryAgainError(err)
+	return moved(err) || ask || redis.IsTryAgainError(err)
+}
+
+func moved(err error) bool {
+	_, ok := redis.IsMovedError(err)
+	return ok
 }
 
 // noPassword is NOAUTH. To a command with as many arguments as ours Redis says to
@@ -94,6 +98,8 @@ func explained(err error) error {
 	switch {
 	case is[redis.Error](err) && strings.Contains(err.Error(), "unauthenticated"):
 		return noPassword{}
+	case moved(err):
+		return fmt.Errorf("%w (the server is one of a Cluster, of which the client is to be made with redis.NewClusterClient)", err)
 	case forbidden(err):
 		return fmt.Errorf("%w (the user must be allowed %s)", err, neededRights)
 	default:

@@ -20,6 +20,9 @@ func newHomes(l *Locker, open func(*Locker) topology) *homes {
 	h.inbox = newInbox(l, func() (*server, error) {
 		return h.home(context.Background(), rand.Text())
 	})
+	if _, apart := h.topology.(*cluster); apart {
+		h.inbox.ping = pingInboxApart
+	}
 	return h
 }
 
@@ -90,6 +93,9 @@ func (h *homes) send(ctx context.Context, key string, patience time.Duration, e 
 			return nil
 		}
 		next := h.follow(key, on, said)
+		if next == nil {
+			return nil
+		}
 		if again > 0 || next == on {
 			if err := h.locker.sleep(ctx, pauses.pause(-1)); err != nil {
 				return err

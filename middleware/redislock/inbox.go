@@ -11,10 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pingInbox is how long the inbox is silent before it is tested, and then before
-// it is given up: go-redis does not notice a line that swallows everything. It
-// costs a waiter nothing but time, since it asks again anyway, so it is rare.
-const pingInbox = 15 * time.Second
+// pingInbox is how long the inbox is silent before it is tested: go-redis does not
+// notice a line that swallows everything. It costs a waiter nothing but time, since it
+// asks again anyway, so it is rare. Not so where the inbox is at another server than
+// the key, which a waiter does not ask.
+const (
+	pingInbox      = 15 * time.Second
+	pingInboxApart = 2 * time.Second
+)
 
 // refusedPause is how long an inbox that the server refuses stays closed: rights
 // do not change often.
@@ -31,6 +35,7 @@ type inbox struct {
 	locker  *Locker
 	where   func() (*server, error) // to subscribe
 	channel string
+	ping    time.Duration // how long it is silent before it is tested
 
 	mu       sync.Mutex
 	callers  map[string]*lease // by token
@@ -54,7 +59,7 @@ const (
 
 func newInbox(l *Locker, where func() (*server, error)) *inbox {
 	return &inbox{
-		locker: l, where: where, channel: l.prefix + "inbox:" + rand.Text(),
+		locker: l, where: where, channel: l.prefix + "inbox:" + rand.Text(), ping: pingInbox,
 		callers: make(map[string]*lease), changed: make(chan struct{}),
 	}
 }
@@ -168,7 +173,7 @@ func (i *inbox) receive(on *server) error {
 		message, err := sub.ReceiveTimeout(context.Background(), wait)
 		switch {
 		case err == nil:
-			wait, pinged = pingInbox, false
+			wait, pinged = i.ping, false
 		case !isTimeout(err) || pinged:
 			return err
 		default:

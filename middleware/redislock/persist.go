@@ -11,7 +11,10 @@ import "time"
 func persist(bound time.Duration, attempt func(bound time.Duration) (o outcome, settled bool)) {
 	start := time.Now()
 	o, settled := attempt(bound)
-	for alike := 0; !settled && alike < 2; {
+	for alike, n := 0, 1; !settled && alike < 2; n++ {
+		if n >= retriesAtOnce {
+			time.Sleep(retryPause)
+		}
 		took := time.Since(start)
 		if took > min(retryWithin, bound) {
 			return

@@ -154,9 +154,31 @@ func (r *restarts) note(id string, since time.Time, suspect bool) bool {
 	defer r.mu.Unlock()
 	other := r.runID != "" && id != r.runID || r.runID == "" && suspect && since.Add(-time.Second).After(r.created)
 	if other {
-		r.since = since
+		r.keepBack(since)
 		r.count.Add(1)
 	}
 	r.runID = id
 	return other
+}
+
+// keepBack has free locks kept back as after a restart at that time, unless they are for
+// longer already: a server that stands in for one that has just been restarted knows of
+// no more holders than that did. The caller holds r.mu.
+func (r *restarts) keepBack(since time.Time) {
+	if since.After(r.since) {
+		r.since = since
+	}
+}
+
+// inherit has keys that were another server's kept back as they were there.
+func (r *restarts) inherit(from *restarts) {
+	if r == from {
+		return
+	}
+	from.mu.Lock()
+	since := from.since
+	from.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keepBack(since)
 }

@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"context"
 	"net"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/redislock"
@@ -79,11 +81,11 @@ func TestSentinelFailoverThatLosesALock(t *testing.T) {
 	requireStale(t, older, newer)
 }
 
-// The sentinels name another master, of which the old one does not hear, as if it were
-// cut off together with those who use it. They leave it all the same, no later than
-// their connections last and a renewal is due. Until then two can hold a key.
+// The sentinels name another master, of which the old one does not hear. Those who use
+// it leave it all the same, once they have asked the sentinels again. Until then two can
+// hold a key.
 func TestSentinelOldMasterCutOff(t *testing.T) {
-	const ttl, lifetime = 2 * time.Second, 10 * time.Second
+	const ttl, asked = 2 * time.Second, 2 * time.Second
 	sentinel := redistest.StartSentinel(t)
 	left, right := open(t, sentinel.Client()), open(t, sentinel.Client())
 	older := acquire(t, left, "key", lock.Options{TTL: ttl})
@@ -105,9 +107,71 @@ func TestSentinelOldMasterCutOff(t *testing.T) {
 	// A process that starts now finds the new master.
 	newer := acquireBack(t, open(t, sentinel.Client()), "key", ttl)
 	requireStale(t, older, newer)
-	require.Less(t, time.Since(named), lifetime+ttl+time.Second)
-	pause(time.Until(named.Add(lifetime)))
-	require.NoError(t, acquire(t, right, "other", lock.Options{}).Release(t.Context()))
+	require.Less(t, time.Since(named), asked+ttl+time.Second)
+	pause(time.Until(named.Add(asked + time.Second)))
+	require.NoError(t, acquireBack(t, right, "other", ttl).Release(t.Context()))
 	require.NotEmpty(t, next.Keys("*other*"))
 	require.Empty(t, old.Keys("*other*"))
+}
+
+// Where the sentinels do not answer, or the one in use does not, who uses the master
+// goes on, and holders keep their leases.
+func TestSentinelSilence(t *testing.T) {
+	const ttl = time.Second
+	sentinel := redistest.StartSentinel(t)
+	for name, silence := range map[string]func(*redistest.Proxy){
+		"refused":   func(p *redistest.Proxy) { p.Refuse(true); p.CutAll() },
+		"swallowed": func(p *redistest.Proxy) { p.BlackHole(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := proxiesOf(t, sentinel.Addrs()...)
+			seen := new(guardtest.Events)
+			l := open(t, sentinel.Client(func(o *redis.FailoverOptions) { o.Dialer = lines.dial }), redislock.WithObserver(seen.Observe))
+			crowd(t, l, 50) // opens connections
+			held := acquire(t, l, "held", lock.Options{TTL: ttl})
+			for _, p := range lines {
+				silence(p)
+			}
+			for silent := time.Now(); time.Since(silent) < 12*time.Second; {
+				require.NoError(t, acquire(t, l, "key", lock.Options{TTL: ttl}).Release(t.Context()))
+				pause(10 * time.Millisecond)
+			}
+			require.NoError(t, held.Context().Err())
+			require.NoError(t, held.Release(t.Context()))
+			require.Empty(t, seen.All())
+		})
+	}
+}
+
+// A master that has just restarted without its data is replaced: its successor knows
+// of no more holders than it did, and gives no key away either until they know.
+func TestSentinelRestartThenFailover(t *testing.T) {
+	const ttl = 8 * time.Second
+	sentinel := redistest.StartSentinel(t)
+	var addrs []string
+	for _, s := range sentinel.Servers() {
+		addrs = append(addrs, s.Addr())
+	}
+	lines := proxiesOf(t, append(addrs, sentinel.Addrs()...)...)
+	cutOff := open(t, sentinel.Client(func(o *redis.FailoverOptions) { o.Dialer = lines.dial }))
+	l := open(t, sentinel.Client())
+	pause(ttl) // the replicas have been up for longer than the TTL
+	older := acquire(t, cutOff, "key", lock.Options{TTL: ttl})
+	require.NoError(t, acquire(t, l, "other", lock.Options{TTL: ttl}).Release(t.Context()))
+	old := sentinel.Master()
+	requireReplicated(t, old)
+	lines.blackHole(true) // the lease is its holder's until the TTL has passed all the same
+	old.Restart()
+	_, err := l.Acquire(t.Context(), "key", lock.Options{TTL: ttl, Wait: 100 * time.Millisecond})
+	require.ErrorIs(t, err, lock.ErrUnavailable)
+	for _, r := range sentinel.Replicas() { // they throw away what it has lost
+		require.Eventually(t, func() bool { return r.Client().Exists(t.Context(), lockKey("key")).Val() == 0 }, patience, time.Millisecond)
+	}
+	sentinel.Failover()
+	sentinel.AwaitMaster(old)
+	require.NoError(t, older.Context().Err(), "the failover was too slow for this test to say anything")
+	newer := acquireBack(t, l, "key", ttl)
+	require.ErrorIs(t, context.Cause(older.Context()), lock.ErrExpired, "it has been given away before")
+	require.NoError(t, newer.Release(t.Context()))
+	lines.blackHole(false)
 }

@@ -59,6 +59,9 @@ func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.
 	on.interrupts = trips{server: on, client: ask, limit: 1, prepare: on.restarts.settle}
 	on.releases = trips{server: on, client: on.hold, limit: limit}
 	on.cleanup = &cleanup{server: on}
+	if on.connections.followMaster {
+		on.warming.Go(func() { on.watchMaster(options.Dialer) })
+	}
 	on.warm(func(ctx context.Context) error {
 		_, err := on.restarts.look(ctx, on.askClient, false)
 		return err
@@ -89,20 +92,56 @@ func (on *server) warm(ask func(context.Context) error) {
 	})
 }
 
-// run and runAll carry commands out, see there.
+// run and runAll carry commands out, see there. A hook of the user that panics is an
+// error like others.
 
-func (on *server) run(ctx context.Context, client commander, c command) (any, error) {
-	reply, err := run(ctx, client, c)
-	on.doubt(err)
-	return reply, err
+func (on *server) run(ctx context.Context, client commander, c command) (reply any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply, err = nil, hookPanicked(p)
+		}
+		on.doubt(err)
+	}()
+	return run(ctx, client, c)
 }
 
-func (on *server) runAll(ctx context.Context, client commander, commands []command) []*redis.Cmd {
-	cmds := runAll(ctx, client, commands)
-	for _, cmd := range cmds {
-		on.doubt(cmd.Err())
+func (on *server) runAll(ctx context.Context, client commander, commands []command) (cmds []*redis.Cmd) {
+	defer func() {
+		if p := recover(); p != nil {
+			cmds = make([]*redis.Cmd, len(commands))
+			for i, c := range commands {
+				cmds[i] = redis.NewCmd(ctx, c.args...)
+				cmds[i].SetErr(hookPanicked(p))
+			}
+		}
+		for _, cmd := range cmds {
+			on.doubt(cmd.Err())
+		}
+	}()
+	return runAll(ctx, client, commands)
+}
+
+func hookPanicked(p any) error { return fmt.Errorf("a hook of the client panicked: %v", p) }
+
+// watchEvery is how often Sentinel is asked for the master.
+const watchEvery = 2 * time.Second
+
+// watchMaster opens a connection now and then, with dial, and closes it: should it lead
+// to another master than the others, those are cut. They are not given a short life
+// instead, since that would end them also where Sentinel does not answer.
+//
+// A dial has all the time that the user's options give it: only then does go-redis give
+// up a sentinel that does not answer, for all who use that client.
+func (on *server) watchMaster(dial dialFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	on.warming.Go(func() { <-on.locker.closed; cancel() })
+	for on.locker.sleep(ctx, watchEvery) == nil {
+		conn := dialUntil(ctx, dial, "tcp", failoverAddr, func() {})
+		if _, ok := conn.(undialled); !ok {
+			on.connections.cut(conn.RemoteAddr())
+		}
+		_ = conn.Close()
 	}
-	return cmds
 }
 
 // doubt takes err, which may be nil, for a sign that this is not the server to ask.

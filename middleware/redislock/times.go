@@ -15,6 +15,13 @@ const callTimeout = 800 * time.Millisecond
 // A call that failed within retryWithin is made once more.
 const retryWithin = opTimeout / 2
 
+// The first attempts follow each other at once, the others after a pause: what fails
+// each time is not to be asked ten thousand times.
+const (
+	retriesAtOnce = 5
+	retryPause    = 2 * time.Millisecond
+)
+
 // drift is the part of a TTL by which the clocks of two machines may differ
 // over its length, as in the Redlock algorithm. We stop trusting a lease that
 // much before Redis drops it.

@@ -15,8 +15,9 @@ type topology interface {
 	home(ctx context.Context, key string) (*server, error)
 
 	// follow returns, without waiting for anything, the server to ask next for a key of
-	// which the one that was asked last has said err. It is the same, unless err says
-	// where the key has gone, or it is known to have another home by now.
+	// which the one that was asked last has said err, which may be nil. It is the same,
+	// unless err says where the key has gone, or it is known to have another home by
+	// now; nil where it has gone, and nobody can follow.
 	follow(key string, asked *server, err error) *server
 
 	// doubt is told that a server has failed: keys may have another home by now.
@@ -53,5 +54,11 @@ func newSingle(l *Locker, client *redis.Client, f forms) single {
 }
 
 func (s single) home(context.Context, string) (*server, error) { return s.server, nil }
-func (s single) follow(string, *server, error) *server         { return s.server }
 func (s single) doubt()                                        {}
+
+func (s single) follow(_ string, _ *server, err error) *server {
+	if onItsWay(err) {
+		return nil
+	}
+	return s.server
+}
