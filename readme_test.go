@@ -38,6 +38,23 @@ func open(use func(lock.Locker)) error {
 	return nil
 }
 
+func clients() (*redis.Client, *redis.ClusterClient, []redis.UniversalClient) {
+	// import "github.com/redis/go-redis/v9"
+	sentinel := redis.NewFailoverClient(&redis.FailoverOptions{ // for redislock.New
+		MasterName: "mymaster", SentinelAddrs: []string{"s1:26379", "s2:26379", "s3:26379"},
+		DialTimeout: time.Second, ReadTimeout: time.Second,
+	})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{ // for redislock.New
+		Addrs: []string{"n1:6379", "n2:6379", "n3:6379"},
+	})
+	masters := []redis.UniversalClient{ // for redislock.NewQuorum
+		redis.NewClient(&redis.Options{Addr: "m1:6379"}),
+		redis.NewClient(&redis.Options{Addr: "m2:6379"}),
+		redis.NewClient(&redis.Options{Addr: "m3:6379"}),
+	}
+	return sentinel, cluster, masters
+}
+
 func netHTTP(mux *http.ServeMux, locks lock.Locker, chat func(http.ResponseWriter, *http.Request)) {
 	// import "github.com/reqlock/reqlock/httplock"
 	// import "github.com/reqlock/reqlock/keyfuncs"
@@ -77,7 +94,7 @@ func TestReadme(t *testing.T) {
 	compiled := strings.ReplaceAll(string(source), "\n\t", "\n")
 
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.Len(t, blocks, 4)
+	require.Len(t, blocks, 5)
 	for _, block := range blocks {
 		assert.Contains(t, compiled, "\n"+block[1], "the README's code is not what is compiled here")
 	}

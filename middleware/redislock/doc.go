@@ -1,5 +1,6 @@
 // Package redislock holds leases in Redis, so that one holder of a key excludes
-// those in every other process that shares the server.
+// those in every other process that shares it: a single server, one with replicas
+// and Sentinel, a Cluster, or a quorum of masters.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	locks, err := redislock.New(rdb)
@@ -13,17 +14,47 @@
 //   - One Locker for each process. It opens connections of its own when they are
 //     needed: half as many as PoolSize of the given client to acquire, as many to
 //     release, and eight more: four to renew, one each to clean up, to interrupt, to
-//     look for restarts and to hear of grants. Where more callers come at a time,
-//     they share round trips, up to 128 each. One scheduler renews all leases.
-//   - A single Redis server, version 6.2 or later. Its user must be allowed to
-//     run EVAL, EVALSHA and the plain commands in the scripts, should be allowed
-//     to SUBSCRIBE and PUBLISH on channels that begin with the prefix, and to ask
-//     for INFO: see below.
-//   - One TTL for a key in all processes: what waits after a restart of the
+//     look for restarts and to hear of grants; in a Cluster and with a quorum as many
+//     to each master. Where more callers come at a time, they share round trips, up to
+//     128 each. One scheduler renews all leases.
+//   - Redis 6.2 or later, in whatever shape there is: see below. Its user must be
+//     allowed what is listed there.
+//   - One TTL for a key in all processes: what waits after a restart of a
 //     server goes by the longest TTL that its own process has used.
 //   - The server MUST NOT evict keys under a TTL: maxmemory-policy noeviction,
 //     or a server of its own. An evicted lock is a lost lease.
 //   - Close the Locker after the HTTP server has been shut down.
+//
+// # Which Redis
+//
+// A single server: [New] with redis.NewClient.
+//
+// Sentinel: [New] with redis.NewFailoverClient. Every two seconds the Locker opens a
+// connection by way of the sentinels; once that leads to another master it cuts those
+// to the old one. While no sentinel answers it goes on with the connections that it
+// has. The sentinels are asked within the timeouts of the FailoverOptions: with
+// go-redis' defaults one that swallows what it is asked keeps a process that has just
+// started waiting for some five seconds, so set DialTimeout and ReadTimeout to
+// one second or less.
+//
+// A Cluster: [New] with redis.NewClusterClient. All that there is of a key is in one
+// slot, and its master is asked as a single server is: as many commands, and whoever
+// asks a master that does not answer holds up nobody who asks another. While a slot is
+// being migrated its keys can be had on neither side, since the scripts use several
+// keys: who asks is answered within 0.8 s, with [lock.ErrUnavailable] if it takes
+// longer, and who holds keeps the lease if it does not take as long as that lasts. A
+// process whose wait is over because it has died is not noticed before its place
+// lapses, after its TTL or two seconds, whichever is longer.
+//
+// Several independent masters: [NewQuorum]. The lock is held on most of them, as in the
+// Redlock algorithm, so the service goes on while fewer than half are away, without
+// replicas and failovers. One that restarts without its data gives nothing to anybody
+// for one TTL and is reminded of the leases that others have of it. To acquire are two
+// commands to each master, in two round trips, to release one: fifteen with five
+// masters, where a single one takes two. Nobody is granted a lock unasked: the process
+// that has waited longest is told that the lock is free, and tries; so does whoever comes
+// at that moment. The order of arrival is kept inside a process and is likely between
+// them.
 //
 // # What it does
 //
@@ -48,8 +79,8 @@
 // A waiter asks again after a third of its TTL, when the holder's lease runs out,
 // when the subscription had to be renewed, and when nothing was heard of Redis
 // for 2¼ s. So a message that is lost costs a third of the TTL, a process that
-// dies its TTL, and a waiter whose connection is seen to close nothing. Where
-// nobody may subscribe waiters ask every 5 to 500 ms instead, and keep their
+// dies its TTL, and a waiter whose connection is seen to close nothing, but in a
+// Cluster. Where nobody may subscribe waiters ask every 5 to 500 ms instead, and keep their
 // places.
 //
 // The rules that this follows are in internal/handoffmodel/RULES.md. The model
@@ -80,7 +111,9 @@
 //	  +hget +hset +hdel +zadd +zcard +zrank +zrem +zscore +zpopmin +zremrangebyscore
 //	  +subscribe +publish +pubsub|numsub +info
 //
-// The last line can be done without, also where it is a proxy that refuses: an
+// and in a Cluster +cluster|slots.
+//
+// The last line of the list can be done without, also where it is a proxy that refuses: an
 // operator reads once ([lock.Degraded]) what is refused and what that costs. Without
 // SUBSCRIBE, or PUBLISH in scripts, waiters ask every 5 to 500 ms instead of being
 // told. Without PUBSUB NUMSUB a lock can be given to a process that died while it
@@ -104,12 +137,30 @@
 //
 // # What it cannot do
 //
-// A replica that is promoted without having seen an acknowledged write, a
-// server clock that jumps ahead, a server that restarts without its data as seen
-// by a process that has started since, or a holder whose monotonic clock stands
-// still while its machine is suspended, can each let two holders overlap. The
-// fence of the newer one is greater, so a resource that compares fences can
-// refuse the older; not so where a server clock was set back by more than the
-// minute a fence is kept, or without its data by anything. Where that is not
-// possible and not acceptable, use a consensus store.
+// Two holders of a key can overlap
+//
+//   - where a server clock jumps ahead, or a machine is suspended together with its
+//     monotonic clock, by as long as that;
+//   - where a server restarts without its data, as seen by a process that has started
+//     since or has not used that server before; in a Cluster also where the slot has
+//     moved to another master since without the process asking the old one;
+//   - with Sentinel and in a Cluster, where a master is replaced that had not told its
+//     replicas of a lock yet, as replication is asynchronous: what was granted in the
+//     last moments before it died. Holders learn of it when they next renew, a third of
+//     the TTL later at most;
+//   - with Sentinel also for as long as the old master still takes writes: some
+//     seconds in a planned failover, and longer where it is cut off from the others
+//     together with the processes that use it. min-replicas-to-write 1 and
+//     min-replicas-max-lag bound that;
+//   - with a quorum, where most of the masters have lost their data, or as in the first
+//     of these cases: a lease lasts as long as the clocks of the masters run
+//     no faster than by a hundredth, and a holder that is suspended while it works does
+//     not know how late it is.
+//
+// The fence of whoever got the key later is greater, so a resource that compares fences
+// refuses the other; where an old master gave it away after the new one had, that is the
+// one of the new master. It is not so where a server clock was set back by more than the
+// minute a fence is kept, or without its data by anything, or lags behind another's by
+// more than a failover takes. Where an overlap is not possible and not acceptable, use a
+// consensus store.
 package redislock

@@ -12,14 +12,15 @@ import (
 )
 
 // quorum is the backend where a key is held on most of several masters that know
-// nothing of each other: Redlock (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
-// with fences that the masters agree on.
+// nothing of each other, as in the Redlock algorithm
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), which has
+// no fences: here the masters agree on them.
 //
-// A caller that wants the lock asks all at once, with a token for each attempt. It has
-// the lock when most have given it, and when most have then noted the highest fence
-// that any of them has seen: the majority of whoever comes next has one of those in it.
-// It gives back what it has of an attempt that fails, and tries again when it is told
-// that the lock is free, or after a while.
+// A caller that wants the lock asks all of them at once, with a token for each attempt. It
+// has the lock when most have given it, and most have then noted the highest fence that
+// any of those has seen: whoever comes next finds it on one of his own most at least. What
+// it has of an attempt that comes to nothing it gives back, and tries again when it is
+// told that the lock is free, or after a while.
 type quorum struct {
 	locker  *Locker
 	members []*server

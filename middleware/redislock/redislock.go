@@ -14,8 +14,8 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// A Locker holds leases on keys in Redis. Make one for each process, with
-// [New]; all of its methods may be called concurrently.
+// A Locker holds leases on keys in Redis. Make one for each process, with [New] or
+// [NewQuorum]; all of its methods may be called concurrently.
 type Locker struct {
 	config
 	backend backend
@@ -37,16 +37,20 @@ type Locker struct {
 
 var _ lock.Locker = (*Locker)(nil)
 
-// New returns a Locker on the server that client talks to. It reads the options
-// of client and makes clients of its own from them; client itself is not used
-// and stays yours to close. New waits for nothing: a server that cannot be
-// reached shows as [lock.ErrUnavailable] when a key is acquired.
+// New returns a Locker on the Redis that client leads to: a single server, the master
+// that Sentinel names, or a Cluster. It reads the options of client and makes clients of
+// its own from them; client itself is not used and stays yours to close. New waits for
+// nothing: a Redis that cannot be reached shows as [lock.ErrUnavailable] when a key is
+// acquired.
 //
-// Addresses, credentials, TLS and Dialer carry over; of PoolSize see the package
-// comment; hooks and a Limiter do not.
+// Addresses, credentials, TLS, Dialer, OnConnect and a Cluster's NewClient carry over;
+// of PoolSize see the package comment; a Limiter does not. Hooks that a *redis.Client
+// has by then run around what the Locker asks. They must be quick, since no timeout of
+// ours ends one, and a hook that fails is an outage. Those of a *redis.ClusterClient
+// can't be had: add them in its NewClient.
 //
-// client is a *redis.Client to a single server. Cluster and Ring clients are an
-// error, and so is a bad option; all problems are reported at once.
+// client is a *redis.Client or a *redis.ClusterClient. Any other is an error, and so is
+// a bad option; all problems are reported at once.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	c, errs := configure(opts)
 	topology, err := topologyOf(client)
