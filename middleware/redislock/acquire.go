@@ -115,7 +115,7 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(time.Until(earliest(again, s.deadline, s.silentAt())))
+		timer.Reset(time.Until(earliest(again, s.deadline, l.backend.silentAt(s))))
 		select {
 		case fence := <-s.grants:
 			switch {
@@ -131,7 +131,7 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 			return g, nil
 		case <-timer.C:
 			now := time.Now()
-			if !now.Before(s.deadline) || !now.Before(again) || s.claimSilence(now) {
+			if !now.Before(s.deadline) || !now.Before(again) || l.backend.claimSilence(s, now) {
 				return answer{}, nil
 			}
 		case <-s.changed:
@@ -207,7 +207,7 @@ func (s *lease) giveUp() {
 // leaveBehind has what Redis may know of a caller that has not got the lock
 // cleaned up.
 func (s *lease) leaveBehind() {
-	s.locker.backend.forget(s)
+	s.locker.backend.unregister(s)
 	if s.placed || s.uncertain {
 		s.locker.backend.abandon(s, s.tombstoneFor())
 	}
@@ -242,7 +242,7 @@ func (s *lease) announce(err error) {
 
 // hold makes a lease of what Redis granted.
 func (l *Locker) hold(ctx context.Context, s *lease, a answer) (lock.Lease, error) {
-	l.backend.forget(s)
+	l.backend.unregister(s)
 	if s.mutex == nil { // granted without a question
 		s.mutex = l.redsync.NewMutex(s.names.lock, mutexOptions{s})
 	}

@@ -1,5 +1,5 @@
 -- Gives the lock to a token if it is free and nobody has waited longer, or a
--- place in the queue. The keys are those of grant.lua.
+-- place in the queue. The keys are those of queue.lua.
 --
 -- ARGV[1] token
 -- ARGV[2] TTL of the lease in ms
@@ -33,11 +33,12 @@
 -- include fence.lua
 
 local token, ttl, mode, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- The short way: see grant.lua.
+-- The short way: see queue.lua.
 if ARGV[8] == '0' and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) == 0 then
   return {1, hold(token, ttl, now())}
 end
 
+-- include queue.lua
 -- include grant.lua
 
 local owner = redis.call('GET', KEYS[1])
@@ -68,7 +69,7 @@ end
 
 local placed, entered
 if mode ~= 'try' then
-  placed = redis.call('HDEL', KEYS[5], token) == 1 -- the first write: see grant.lua
+  placed = redis.call('HDEL', KEYS[5], token) == 1 -- the first write: see queue.lua
 end
 if not left then
   if mode ~= 'try' then

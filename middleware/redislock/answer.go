@@ -23,7 +23,9 @@ type answer struct {
 type code int64
 
 const (
-	granted code = iota + 1
+	dead code = iota - 1
+	_
+	granted
 	held
 	queued
 	subscribe
@@ -37,6 +39,8 @@ func (a answer) inQueue() bool { return a.code == queued || a.code == subscribe 
 func readAnswer(reply []any, sent time.Time) (answer, error) {
 	a := answer{code: code(integer(reply, 0)), sent: sent, fence: uint64(integer(reply, 1))}
 	switch {
+	case a.code == dead:
+		return a, nil
 	case a.code == granted && a.fence > 0:
 		return a, nil
 	case a.code > granted && a.code <= full && len(reply) >= 3:

@@ -42,7 +42,7 @@ func (h *homes) ask(ctx context.Context, s *lease, patience time.Duration) (answ
 
 // startOver gives up the token and goes on with another.
 func (s *lease) startOver() {
-	s.locker.backend.forget(s)
+	s.locker.backend.unregister(s)
 	s.locker.backend.abandon(s, tombstone(s.ttl))
 	s.token, s.mutex = rand.Text(), nil
 	s.placed, s.uncertain, s.tenure = false, false, tenure{}

@@ -15,10 +15,11 @@ type backend interface {
 	// listen sees to it that who waits is told of a grant, or returns soon.
 	listen(ctx context.Context) error
 
-	// forget is for a caller that waits no more.
-	forget(s *lease)
+	// unregister is for a caller that waits no more.
+	unregister(s *lease)
 
-	// unlock frees the lock, which was trusted until then.
+	// unlock frees the lock, which was trusted until then, in the background where that
+	// is not acknowledged.
 	unlock(ctx context.Context, s *lease, until time.Time) error
 
 	// abandon has the token of s given up in the background. It must not be asked for
@@ -34,6 +35,10 @@ type backend interface {
 
 	// silent returns how long nothing has been heard of a key.
 	silent(key string) time.Duration
+
+	// silentAt and claimSilence are for s, which waits: see there.
+	silentAt(s *lease) time.Time
+	claimSilence(s *lease, now time.Time) bool
 
 	// close waits until nothing goes on any more.
 	close() error

@@ -26,7 +26,7 @@ const (
 	unlooked                       // it was kept back: see restarts
 	refused                        // the server replied that it will not
 	elsewhere                      // it replied that the key is another's, or on its way there
-	done                           // acquired, extended or released
+	done                           // it was done
 	doneInterrupted                // extended, and the holder is asked to stop
 	notOurs                        // the lock is another token's
 	gone                           // the lock is nobody's
@@ -147,6 +147,8 @@ func acquired(reply any, sent time.Time) (answer, result) {
 		return answer{}, result{acquire, refused, err}
 	case a.code == granted:
 		return a, result{acquire, done, nil}
+	case a.code == dead:
+		return a, result{acquire, gone, errGivenUp}
 	default:
 		return a, result{acquire, notOurs, nil}
 	}
@@ -166,7 +168,7 @@ func (c *call) released(reply any) result {
 	return ownership(release, reply)
 }
 
-// ownership reads what extend.lua and leave.lua reply first.
+// ownership reads what the scripts reply, or reply first, that are told a token.
 func ownership(op operation, reply any) result {
 	switch reply {
 	case int64(1):

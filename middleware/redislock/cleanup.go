@@ -38,8 +38,9 @@ type givenUp struct {
 	until     time.Time // nothing of it is left by then
 }
 
-func givenUpBy(s *lease, tombstone time.Duration) givenUp {
-	return givenUp{s.names, s.token, tombstone, time.Now().Add(s.ttl + max(tombstone, keepTrying))}
+// givenUpBy is a token that s has given up.
+func givenUpBy(s *lease, token string, tombstone time.Duration) givenUp {
+	return givenUp{s.names, token, tombstone, time.Now().Add(s.ttl + max(tombstone, keepTrying))}
 }
 
 // add takes over what was given up.
@@ -98,7 +99,7 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 		g := &batch[i]
 		commands[i] = on.scripts.leaveCommand(&g.names, &g.token, g.tombstone)
 	}
-	var worst result
+	worst := result{op: release, outcome: done}
 	for i, reply := range on.runAll(ctx, on.hold, commands) {
 		g := batch[i]
 		r := result{op: release, outcome: done}
@@ -110,7 +111,7 @@ func (c *cleanup) leave(batch []givenUp) (again []givenUp) {
 				again = append(again, g)
 			}
 		}
-		if r.outcome != elsewhere && (i == 0 || r.err != nil) {
+		if r.outcome != elsewhere && r.err != nil {
 			worst = r
 		}
 	}

@@ -41,7 +41,8 @@ type cluster struct {
 // A master is a server that has slots, or had some not long ago.
 type master struct {
 	*server
-	seen time.Time // the last time that it had slots; guarded by cluster.mu
+	seen time.Time   // the last time that it had slots, or was asked; guarded by cluster.mu
+	used atomic.Bool // it was asked since
 }
 
 const (
@@ -95,107 +96,6 @@ func (c *cluster) newNode(o *redis.Options) *redis.Client {
 	return c.open(o)
 }
 
-// run keeps the map of the slots fresh, until the Locker is closed.
-func (c *cluster) run() {
-	for {
-		_ = c.load(context.Background())
-		if c.locker.sleep(context.Background(), refreshPause) != nil {
-			return
-		}
-		timer := time.NewTimer(refreshEvery)
-		select {
-		case <-timer.C:
-		case <-c.doubted:
-		case <-c.locker.closed:
-		}
-		timer.Stop()
-	}
-}
-
-func (c *cluster) doubt() {
-	select {
-	case c.doubted <- struct{}{}:
-	default:
-	}
-}
-
-// load asks for the map of the slots, for callTimeout at most, and shares the answer.
-func (c *cluster) load(ctx context.Context) error {
-	loaded := c.loading.DoChan("", func() (any, error) { return nil, c.refresh() }) // ends with close
-	timer := time.NewTimer(callTimeout)
-	defer timer.Stop()
-	select {
-	case l := <-loaded:
-		return l.Err
-	case <-timer.C:
-		return unavailable(context.DeadlineExceeded)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (c *cluster) refresh() error {
-	ctx, cancel := context.WithTimeout(c.refreshing, refreshBound)
-	defer cancel()
-	var mu sync.Mutex
-	var addrs []string
-	// Before it calls anybody, it asks for the map.
-	err := c.slots.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		addrs = append(addrs, node.Options().Addr)
-		return nil
-	})
-	if c.locker.isClosed() {
-		return errClosed
-	}
-	if err != nil {
-		c.health.report(ctx, failed(acquire, err))
-		return unavailable(err)
-	}
-	c.health.report(ctx, result{op: acquire, outcome: done})
-	c.note(addrs)
-	c.known.Store(true)
-	return nil
-}
-
-// note takes the addresses of the masters. Where there is a new one, leases may have
-// another home, and be unknown there: all are extended at once.
-func (c *cluster) note(addrs []string) {
-	now := time.Now()
-	added := false
-	var old []*server
-	c.mu.Lock()
-	for _, addr := range addrs {
-		if m, ok := c.masters[addr]; ok {
-			m.seen = now
-		} else {
-			added = c.add(addr, now) != nil && c.known.Load() || added
-		}
-	}
-	for addr, m := range c.masters {
-		switch {
-		case m.seen.Equal(now):
-			continue
-		case now.Sub(m.seen) > keepMaster:
-			delete(c.masters, addr)
-			old = append(old, m.server)
-		}
-		for _, other := range c.masters { // one of which has its slots
-			if other.seen.Equal(now) {
-				other.restarts.inherit(m.restarts)
-			}
-		}
-	}
-	c.mu.Unlock()
-	for _, on := range old {
-		_ = on.close()
-	}
-	if added {
-		c.locker.renewals.hurry(nil)
-	}
-}
-
 // add adds a master. The caller holds c.mu.
 func (c *cluster) add(addr string, now time.Time) *server {
 	if c.closed || c.options == nil {
@@ -203,8 +103,7 @@ func (c *cluster) add(addr string, now time.Time) *server {
 	}
 	o := *c.options
 	o.Addr, o.NodeAddress = addr, addr
-	m := &master{newServer(c.locker, &o, c.open, nil, forms{inCluster: true}), now}
-	m.topology = c
+	m := &master{server: newServer(c.locker, c, &o, c.open, nil, inCluster), seen: now}
 	c.masters[addr] = m
 	return m.server
 }
@@ -215,6 +114,7 @@ func (c *cluster) at(addr string) *server {
 	m := c.masters[addr]
 	c.mu.RUnlock()
 	if m != nil {
+		m.used.Store(true)
 		return m.server
 	}
 	c.mu.Lock()
@@ -266,22 +166,17 @@ func movedTo(err error) (addr string, ok bool) {
 	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:]), true
 }
 
+func (*cluster) pingInbox() time.Duration { return pingInboxApart }
+
 func (c *cluster) close() error {
-	c.stop()
-	c.running.Wait()
 	c.mu.Lock()
 	c.closed = true
-	c.mu.Unlock()
-	var all sync.WaitGroup
-	errs := make(chan error, len(c.masters))
+	var servers []*server
 	for _, m := range c.masters {
-		all.Go(func() { errs <- m.server.close() })
+		servers = append(servers, m.server)
 	}
-	all.Wait()
-	close(errs)
-	err := c.slots.Close()
-	for e := range errs {
-		err = errors.Join(err, e)
-	}
-	return err
+	c.mu.Unlock()
+	c.stop()
+	c.running.Wait()
+	return errors.Join(closeAll(servers), c.slots.Close())
 }

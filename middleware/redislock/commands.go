@@ -36,7 +36,7 @@ func (on *server) leaveCommand(s, next *lease) command {
 	return c
 }
 
-// leaveCommand gives up a token of which no lease is left.
+// leaveCommand gives up a token for good.
 func (s *scripts) leaveCommand(n *names, token *string, tombstone time.Duration) command {
 	return s.leave.with(&n.lock, &n.fence, &n.tombstones, &n.queue, &n.entries, token, millis(tombstone))
 }
@@ -50,13 +50,14 @@ func (on *server) extendCommand(s *lease) command {
 	)
 }
 
-// memberExtendCommand is one for quorum_extend.lua.
+// memberExtendCommand is one for quorum_extend.lua. remind has a member told that does
+// not know of the lease.
 func (on *server) memberExtendCommand(s *lease, remind bool) command {
-	n := &s.names
 	var last any = ""
 	if remind {
 		last = s.fence - uint64(s.tenure.passes) + maxHandoff - 1
 	}
+	n := &s.names
 	return on.scripts.extend.with(
 		&n.lock, &n.fence, &n.interrupt, &n.tombstones,
 		&s.token, millis(s.ttl), millis(keepFence(s.ttl)), time.Since(s.since).Microseconds(), last,

@@ -39,8 +39,8 @@ func (c *connections) add(conn net.Conn) net.Conn {
 	if _, ok := conn.(undialled); ok {
 		return conn
 	}
-	if c.followMaster {
-		c.cut(conn.RemoteAddr())
+	if addr := conn.RemoteAddr(); c.followMaster && addr != nil { // a Dialer may not say
+		c.cut(addr)
 	}
 	added := &connection{Conn: conn, of: c}
 	c.mu.Lock()
@@ -57,7 +57,7 @@ func (c *connections) cut(but net.Addr) {
 	var old []*connection
 	c.mu.Lock()
 	for conn := range c.open {
-		if but == nil || conn.RemoteAddr().String() != but.String() {
+		if but == nil || conn.RemoteAddr() == nil || conn.RemoteAddr().String() != but.String() {
 			old = append(old, conn)
 		}
 	}

@@ -31,14 +31,14 @@ func (on *server) extendAll(batch []*lease) {
 // of a lease.
 func (on *server) extendEach(ctx context.Context, commands []command, tell context.Context) []result {
 	results := make([]result, len(commands))
-	var worst result
+	worst := result{op: extend, outcome: done}
 	for i, cmd := range on.runAll(ctx, on.hold, commands) {
 		if reply, err := cmd.Result(); err != nil {
 			results[i] = failed(extend, err)
 		} else {
 			results[i] = ownership(extend, reply)
 		}
-		if r := results[i]; r.outcome != elsewhere && (i == 0 || !r.outcome.known()) {
+		if r := results[i]; r.outcome != elsewhere && !r.outcome.known() {
 			worst = r
 		}
 	}

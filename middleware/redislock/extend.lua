@@ -1,7 +1,7 @@
 -- Re-arms the TTL of a lock that a token holds.
 --
 -- KEYS[1] lock       string: the holder's token; it expires with the lease
--- KEYS[2] fence      string: see grant.lua
+-- KEYS[2] fence      string: see queue.lua
 -- KEYS[3] interrupt  string: see interrupt.lua
 -- ARGV[1] token
 -- ARGV[2] TTL of the lease in ms

@@ -36,6 +36,8 @@ var (
 	// errUnlooked has a call made anew: see restarts.
 	errUnlooked error = dialError{errors.New("a connection has ended, and nobody has looked whether the server was restarted")}
 
+	errGivenUp = errors.New("the token has been given up")
+
 	errNotCome = errors.New("no answer by now")
 
 	errTooLate = errors.New("the lock was granted after more than its TTL")

@@ -1,5 +1,5 @@
 -- How the lock, KEYS[1], is given to a token, with a fence, KEYS[2], that rises. See
--- grant.lua for what is in them.
+-- queue.lua for what is in them.
 
 local minute = 60000
 local block = 64 -- fences for each lease: a process passes one on at most 63 times

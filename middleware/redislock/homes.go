@@ -20,14 +20,12 @@ func newHomes(l *Locker, open func(*Locker) topology) *homes {
 	h.inbox = newInbox(l, func() (*server, error) {
 		return h.home(context.Background(), rand.Text())
 	})
-	if _, apart := h.topology.(*cluster); apart {
-		h.inbox.ping = pingInboxApart
-	}
+	h.inbox.ping = h.pingInbox()
 	return h
 }
 
 func (h *homes) listen(ctx context.Context) error { return h.inbox.open(ctx) }
-func (h *homes) forget(s *lease)                  { h.inbox.forget(s) }
+func (h *homes) unregister(s *lease)              { h.inbox.unregister(s) }
 
 func (h *homes) interrupt(ctx context.Context, key string) (bool, error) {
 	i := &interruption{names: namesOf(h.locker.prefix, key)}
@@ -43,8 +41,8 @@ func (h *homes) interrupt(ctx context.Context, key string) (bool, error) {
 
 func (h *homes) abandon(s *lease, tombstone time.Duration) {
 	on, err := h.home(context.Background(), s.names.lock)
-	if err == nil { // or nothing was ever sent
-		on.cleanup.add(givenUpBy(s, tombstone))
+	if err == nil { // or there is no Locker any more
+		on.cleanup.add(givenUpBy(s, s.token, tombstone))
 	}
 }
 
@@ -61,10 +59,17 @@ func (h *homes) silent(key string) time.Duration {
 	return on.health.silent()
 }
 
+func (h *homes) silentAt(s *lease) time.Time { return s.home.health.silentAt() }
+
+func (h *homes) claimSilence(s *lease, now time.Time) bool { return s.home.health.claimSilence(now) }
+
 func (h *homes) close() error {
 	h.inbox.close()
 	return h.topology.close()
 }
+
+// followPause is between two questions about a key that is on its way.
+const followPause = 50 * time.Millisecond
 
 // An errand is a request that knows which of a server's trips it makes, and whether
 // it has been sent to the wrong server.
@@ -83,13 +88,12 @@ func (h *homes) send(ctx context.Context, key string, patience time.Duration, e 
 	if err != nil {
 		return err
 	}
-	var pauses backoff
 	for again := 0; ; again++ {
 		if err := e.trips(on).do(ctx, patience, e); err != nil {
 			return err
 		}
 		said := e.elsewhere()
-		if said == nil || time.Since(start) > callTimeout {
+		if said == nil || time.Since(start) > callTimeout-2*followPause {
 			return nil
 		}
 		next := h.follow(key, on, said)
@@ -97,7 +101,7 @@ func (h *homes) send(ctx context.Context, key string, patience time.Duration, e 
 			return nil
 		}
 		if again > 0 || next == on {
-			if err := h.locker.sleep(ctx, pauses.pause(-1)); err != nil {
+			if err := h.locker.sleep(ctx, jitter(followPause)); err != nil {
 				return err
 			}
 		}

@@ -36,6 +36,7 @@ type inbox struct {
 	where   func() (*server, error) // to subscribe
 	channel string
 	ping    time.Duration // how long it is silent before it is tested
+	several bool          // a process has several: who waits is woken where one of them may have missed something
 
 	mu       sync.Mutex
 	callers  map[string]*lease // by token
@@ -45,7 +46,7 @@ type inbox struct {
 	closed   bool
 	finished sync.WaitGroup
 
-	unheard, unasked sync.Once // the operator was told: see restricted.go
+	subscribeRefused, numsubRefused sync.Once // the operator was told: see restricted.go
 }
 
 type inboxStatus int
@@ -117,8 +118,14 @@ func (i *inbox) open(ctx context.Context) error {
 	}
 }
 
-// forget ends what register began.
-func (i *inbox) forget(s *lease) {
+func (i *inbox) registered(s *lease) inboxStatus {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.register(s)
+}
+
+// unregister ends what register began.
+func (i *inbox) unregister(s *lease) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.callers, s.token)
@@ -139,7 +146,7 @@ func (i *inbox) run() {
 		vain.note(began, err, i.set(inboxDown) == inboxUp)
 		var pause time.Duration
 		if r := i.refusal(on, err, vain); r != nil {
-			i.unheard.Do(func() { on.health.degraded(r) })
+			i.subscribeRefused.Do(func() { on.health.degraded(r) })
 			pause = refusedPause
 		} else {
 			if time.Since(began) > lastPoll {
@@ -217,6 +224,11 @@ func (i *inbox) set(status inboxStatus) (before inboxStatus) {
 		i.status = status
 		close(i.changed)
 		i.changed = make(chan struct{})
+		if i.several {
+			for _, s := range i.callers {
+				s.wake()
+			}
+		}
 	}
 	return before
 }
@@ -235,11 +247,8 @@ func (i *inbox) deliver(message string) {
 	if s == nil || err != nil {
 		return
 	}
-	if fence == noFence { // several may say so
-		select {
-		case s.grants <- noFence:
-		default:
-		}
+	if fence == noFence {
+		s.wake()
 		return
 	}
 	select {
@@ -247,6 +256,14 @@ func (i *inbox) deliver(message string) {
 	default:
 	}
 	s.grants <- fence
+}
+
+// wake has s ask again. Several may say so.
+func (s *lease) wake() {
+	select {
+	case s.grants <- noFence:
+	default:
+	}
 }
 
 func (i *inbox) close() {

@@ -3,7 +3,6 @@ package redislock
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,7 @@ type lease struct {
 	turn      *turn.Turn[*lease]
 	placed    bool          // it has a place in Redis' queue
 	uncertain bool          // an acquire of this token has no reply, and may still arrive
-	forgotten []bool        // members of a quorum that did not have the lock when it was last extended; nil: none
+	missing   []bool        // members of a quorum that did not have the lock when it was last extended; nil: none
 	unsettled *atomic.Int32 // how many members of a quorum such an acquire may still arrive at; may be nil
 
 	mode    string          // try, wait or poll, for acquire.lua; here, since what is sent are pointers
@@ -103,11 +102,7 @@ func (s *lease) giveBack(ctx context.Context) error {
 	if s.passOn(until) {
 		return nil
 	}
-	err := s.locker.backend.unlock(ctx, s, until)
-	if errors.Is(err, lock.ErrUnavailable) {
-		s.locker.backend.abandon(s, tombstone(s.ttl))
-	}
-	return err
+	return s.locker.backend.unlock(ctx, s, until)
 }
 
 // unlock also enters who waits behind in this process.
@@ -116,6 +111,7 @@ func (h *homes) unlock(ctx context.Context, s *lease, until time.Time) error {
 	patience := max(callTimeout, min(time.Until(until), 4*opTimeout))
 	c := &call{lease: s, result: result{op: release}}
 	if err := c.do(context.WithoutCancel(ctx), h, patience); err != nil {
+		h.abandon(s, tombstone(s.ttl))
 		return unavailable(err)
 	}
 	given, _ := s.mutex.UnlockContext((*verdict)(&c.result))
@@ -130,6 +126,7 @@ func (h *homes) unlock(ctx context.Context, s *lease, until time.Time) error {
 	case given:
 		return nil
 	case !c.outcome.known():
+		h.abandon(s, tombstone(s.ttl))
 		return unavailable(c.err)
 	case valid && c.uncertain:
 		return nil // the attempt that had no reply has done it

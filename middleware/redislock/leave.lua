@@ -1,7 +1,7 @@
 -- Gives a token up: frees the lock if the token holds it, and its place in the
 -- queue if it waits; whoever has waited longest gets a lock that is free. The
 -- next caller of the same process can be entered on the way. The keys are those of
--- grant.lua.
+-- queue.lua.
 --
 -- ARGV[1] token
 -- ARGV[2] ms for which the token is never to hold again, or 0: needed where an
@@ -24,13 +24,14 @@
 
 local token, waiter, inbox = ARGV[1], ARGV[3], ARGV[5]
 local owner = redis.call('GET', KEYS[1])
--- The short way: see grant.lua.
+-- The short way: see queue.lua.
 if owner == token and ARGV[2] == '0' and not waiter and redis.call('EXISTS', KEYS[4]) == 0 then
   redis.call('DEL', KEYS[1])
   return 1
 end
 
 -- include fence.lua
+-- include queue.lua
 -- include grant.lua
 
 local code = 1

@@ -22,10 +22,10 @@ import (
 // it has of an attempt that comes to nothing it gives back, and tries again when it is
 // told that the lock is free, or after a while.
 type quorum struct {
-	locker  *Locker
-	members []*server
-	inboxes []*inbox // of each member
-	most    int      // how many members are enough
+	locker   *Locker
+	members  []*server
+	inboxes  []*inbox // of each member
+	majority int      // of the members
 
 	extensions line
 
@@ -74,62 +74,83 @@ func sameServer(a, b *redis.Options) bool {
 }
 
 func newQuorum(l *Locker, masters []*redis.Client) *quorum {
-	q := &quorum{locker: l, most: len(masters)/2 + 1}
+	q := &quorum{locker: l, majority: len(masters)/2 + 1}
 	q.extensions.extendAll = q.extendAll
 	for _, m := range masters {
-		on := newSingle(l, m, forms{inQuorum: true}).server
+		on := newSingle(l, m, inQuorum).server
 		q.members = append(q.members, on)
-		q.inboxes = append(q.inboxes, newInbox(l, func() (*server, error) { return on, nil }))
+		in := newInbox(l, func() (*server, error) { return on, nil })
+		in.several = true
+		q.inboxes = append(q.inboxes, in)
 	}
 	return q
 }
 
 func (q *quorum) line(*lease) *line { return &q.extensions }
 
-// silent is of the member without which there would not be enough.
+// silent is of the member without which there would be no majority.
 func (q *quorum) silent(string) time.Duration {
 	silences := make([]time.Duration, len(q.members))
 	for i, on := range q.members {
 		silences[i] = on.health.silent()
 	}
 	slices.Sort(silences)
-	return silences[q.most-1]
+	return silences[q.majority-1]
 }
 
 func (q *quorum) listen(ctx context.Context) error {
-	errs := make(chan error, len(q.inboxes))
+	opened := make(chan error, len(q.inboxes))
 	for _, i := range q.inboxes {
-		go func() { errs <- i.open(ctx) }() // ends within openInbox
+		go func() { opened <- i.open(ctx) }() // ends within openInbox
 	}
 	var err error
 	for range q.inboxes {
-		err = errors.Join(err, <-errs)
+		if e := <-opened; e != nil { // the same of all
+			err = e
+		}
 	}
 	return err
 }
 
-func (q *quorum) forget(s *lease) {
+func (q *quorum) unregister(s *lease) {
 	for _, i := range q.inboxes {
-		i.forget(s)
+		i.unregister(s)
 	}
 }
 
 func (q *quorum) abandon(s *lease, tombstone time.Duration) {
 	for _, on := range q.members {
-		on.cleanup.add(givenUpBy(s, tombstone))
+		on.cleanup.add(givenUpBy(s, s.token, tombstone))
 	}
 }
 
 func (q *quorum) interrupt(ctx context.Context, key string) (bool, error) {
 	n := namesOf(q.locker.prefix, key)
-	votes := q.vote(ctx, callTimeout, ballot{
+	vs := q.poll(ctx, callTimeout, ballot{
 		kind:    interrupt,
 		command: func(on *server, _ int) command { return on.scripts.interrupt.with(&n.lock, &n.interrupt) },
+		enough:  q.decided,
 	})
-	if votes.count(known) < q.most {
-		return false, q.unavailable(votes)
+	if !q.decided(vs) {
+		return false, q.unavailable(vs)
 	}
-	return votes.count(yes) >= q.most, nil
+	return vs.count(yes) >= q.majority, nil
+}
+
+// silentAt is when so many members are silent that there is no majority.
+func (q *quorum) silentAt(*lease) time.Time {
+	return q.bySilence()[len(q.members)-q.majority].health.silentAt()
+}
+
+func (q *quorum) claimSilence(_ *lease, now time.Time) bool {
+	return q.bySilence()[len(q.members)-q.majority].health.claimSilence(now)
+}
+
+// bySilence returns the members, the one that has been silent for longest first.
+func (q *quorum) bySilence() []*server {
+	sorted := slices.Clone(q.members)
+	slices.SortFunc(sorted, func(a, b *server) int { return a.health.silentAt().Compare(b.health.silentAt()) })
+	return sorted
 }
 
 func (q *quorum) close() error {
@@ -142,15 +163,5 @@ func (q *quorum) close() error {
 	q.closed = true
 	q.mu.Unlock()
 	q.asking.Wait()
-	errs := make(chan error, len(q.members))
-	for _, on := range q.members {
-		all.Go(func() { errs <- on.close() })
-	}
-	all.Wait()
-	close(errs)
-	var err error
-	for e := range errs {
-		err = errors.Join(err, e)
-	}
-	return err
+	return closeAll(q.members)
 }

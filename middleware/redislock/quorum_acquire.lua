@@ -1,5 +1,5 @@
 -- Gives the lock of one master of a quorum to a token if it is free; otherwise the
--- caller can wait to be told when it is. The keys are those of grant.lua.
+-- caller can wait to be told when it is. The keys are those of queue.lua.
 --
 -- ARGV[1] token, of this attempt only
 -- ARGV[2] TTL of the lease in ms
@@ -10,16 +10,22 @@
 -- ARGV[7] ms for which a free lock is given to nobody: see acquire.lua
 --
 -- Replies {1, fence}                 the lock is the token's, as far as this master goes
---         {2, highest, left, 0, kept}  another's, or kept back: see acquire.lua
+--         {2, 0, left, 0, kept}     another's, or kept back: see acquire.lua
 --         {-1}                       the token has been given up
 --
 -- Nobody is granted a lock unasked here, and whoever asks while it is free gets it:
 -- masters that know nothing of each other would not choose the same.
 
 -- include fence.lua
--- include grant.lua
 
 local token, ttl, caller = ARGV[1], ARGV[2], ARGV[3]
+-- The short way: see queue.lua.
+if ARGV[7] == '0' and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) == 0 then
+  return {1, hold(token, ttl, now())}
+end
+
+-- include queue.lua
+
 local owner = redis.call('GET', KEYS[1])
 if owner == token then
   local fence = again(ttl)
@@ -42,4 +48,4 @@ if caller ~= '' and not given_up(caller, us) then
   enter(caller, ttl, ARGV[4], ARGV[5], ARGV[6], us)
 end
 local left = owner and redis.call('PTTL', KEYS[1]) or tonumber(ARGV[7])
-return {2, highest(us), left, 0, owner and 0 or 1}
+return {2, 0, left, 0, owner and 0 or 1}

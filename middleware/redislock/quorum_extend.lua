@@ -3,7 +3,7 @@
 -- a lease that outlives several restarts would be on too few in the end.
 --
 -- KEYS and ARGV are those of extend.lua, and
--- KEYS[4] tombstones  zset: see grant.lua
+-- KEYS[4] tombstones  zset: see queue.lua
 -- ARGV[5] the last fence of the lease's block, or "" where the master is not to be told
 --         again
 --

@@ -1,37 +1,26 @@
 -- Gives a token up at one master of a quorum: frees the lock if the token holds it,
--- and its place if it waits. The keys are those of grant.lua.
+-- and its place if it waits. The keys are those of queue.lua.
 --
 -- ARGV[1] token
 -- ARGV[2] ms for which the token is never to hold again, or 0: see leave.lua
--- ARGV[3] "quiet" after an attempt that came to nothing, or nothing: whoever has
---         waited longest is told that the lock is free
+-- ARGV[3] "quiet" where the caller asks again at once, or nothing: whoever has waited
+--         longest is told that the lock is free
 --
 -- Replies 1   freed
 --         0   the lock is another token's
 --         -1  it was nobody's
 
--- include fence.lua
--- include grant.lua
-
--- wake tells who has waited longest and is alive: "token 0", which is no fence.
-local function wake(us)
-  for _ = 1, 128 do
-    local token = redis.call('ZPOPMIN', KEYS[4])[1]
-    if not token then
-      return
-    end
-    local entry = redis.call('HGET', KEYS[5], token) or ''
-    redis.call('HDEL', KEYS[5], token)
-    local deadline, inbox = string.match(entry, '^(%d+) %d+ (.+)$')
-    if deadline and tonumber(deadline) >= us and alive(inbox) then
-      redis.pcall('PUBLISH', inbox, token .. ' 0')
-      return
-    end
-  end
-end
-
 local token = ARGV[1]
 local owner = redis.call('GET', KEYS[1])
+-- The short way: see queue.lua.
+if owner == token and ARGV[2] == '0' and redis.call('EXISTS', KEYS[4]) == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+
+-- include fence.lua
+-- include queue.lua
+
 local code = 1
 if owner == token then
   redis.call('DEL', KEYS[1])
@@ -39,10 +28,15 @@ else
   code = owner and 0 or -1
   remove(token)
 end
+local us = now()
 if ARGV[2] ~= '0' then
-  bury(token, ARGV[2], now())
+  bury(token, ARGV[2], us)
 end
-if code == 1 and ARGV[3] ~= 'quiet' and redis.call('EXISTS', KEYS[4]) == 1 then
-  wake(now())
+-- Also where it was free: whoever was told of that may be the one that leaves.
+if code ~= 0 and ARGV[3] ~= 'quiet' and redis.call('EXISTS', KEYS[4]) == 1 then
+  local next, _, inbox = oldest(us)
+  if next then
+    redis.pcall('PUBLISH', inbox, next .. ' 0') -- which is no fence
+  end
 end
 return code

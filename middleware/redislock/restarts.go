@@ -30,7 +30,7 @@ type restarts struct {
 	looked  atomic.Int64  // at that many
 	looking singleflight.Group
 
-	unasked func(error) // is told once that INFO is refused
+	refused func(error) // is told that INFO is
 
 	count atomic.Int64 // restarts seen
 
@@ -120,7 +120,7 @@ func (r *restarts) look(ctx context.Context, on redis.Cmdable, suspect bool) (ot
 	info, err := on.Info(ctx, "server").Result()
 	if is[redis.Error](err) {
 		if forbidden(err) {
-			r.unasked(infoRefused(err))
+			r.refused(infoRefused(err))
 		}
 		return false, nil // a user who may not ask cannot be protected
 	} else if err != nil {

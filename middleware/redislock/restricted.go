@@ -56,7 +56,7 @@ func (i *inbox) check(on *server) error {
 	case saysForbidden(publish):
 		return fmt.Errorf("%w: %s", errUnpublished, publish)
 	case saysForbidden(numsub):
-		i.unasked.Do(func() {
+		i.numsubRefused.Do(func() {
 			on.health.degraded(fmt.Errorf("PUBSUB NUMSUB in scripts: %s: a lock can be given to a process that died waiting, and stays held for its TTL; allow PUBSUB", numsub))
 		})
 	}

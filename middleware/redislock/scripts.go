@@ -33,29 +33,33 @@ func source(name string) string {
 	return b.String()
 }
 
-// forms says which forms the scripts have.
-type forms struct {
-	inCluster bool // the server is one of a Cluster
-	inQuorum  bool // it is one of a quorum
-}
+// A kind is what a server is part of.
+type kind int
+
+const (
+	alone kind = iota // or with replicas
+	inCluster
+	inQuorum
+)
 
 // scripts are those that one server runs.
-type scripts struct{ acquire, agree, extend, leave, interrupt script }
+type scripts struct {
+	acquire, extend, leave, interrupt script
+	agree                             script // in a quorum
+}
 
-func (s *scripts) init(f forms) {
-	has := fmt.Sprintf("local in_cluster = %t\n", f.inCluster)
-	quorum := ""
-	if f.inQuorum {
-		quorum = "quorum_"
-	}
-	s.acquire.init(has+source(quorum+"acquire.lua"), 5)
-	s.agree.init(source("quorum_fence.lua"), 2)
-	if f.inQuorum {
+func (s *scripts) init(k kind) {
+	has := fmt.Sprintf("local in_cluster = %t\n", k == inCluster)
+	if k == inQuorum {
+		s.acquire.init(has+source("quorum_acquire.lua"), 5)
+		s.agree.init(source("quorum_agree.lua"), 5)
 		s.extend.init(source("quorum_extend.lua"), 4)
+		s.leave.init(has+source("quorum_leave.lua"), 5)
 	} else {
+		s.acquire.init(has+source("acquire.lua"), 5)
 		s.extend.init(source("extend.lua"), 3)
+		s.leave.init(has+source("leave.lua"), 5)
 	}
-	s.leave.init(has+source(quorum+"leave.lua"), 5)
 	s.interrupt.init(source("interrupt.lua"), 2)
 }
 

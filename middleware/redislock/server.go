@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,14 +33,20 @@ type server struct {
 	scripts    scripts
 	restarts   *restarts
 	extensions line
+	extending  atomic.Int32 // trips with extensions, in a quorum
 	cleanup    *cleanup
 	warming    sync.WaitGroup
+	panicked   sync.Once // the log tells of a hook
 }
 
-// newServer returns the server that options, which are the user's, lead to. hooked,
-// which may be nil, is the user's client. It waits for nothing.
-func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.Client, f forms) *server {
-	on := &server{locker: l}
+// newServer returns the server that options, which are the user's, lead to, as part of
+// t, nil being a topology of its own. hooked, which may be nil, is the user's client. It
+// waits for nothing.
+func newServer(l *Locker, t topology, options *redis.Options, open newClient, hooked *redis.Client, k kind) *server {
+	on := &server{locker: l, topology: t}
+	if t == nil {
+		on.topology = single{on}
+	}
 	on.health = newHealth(nameOf(options), l.observe)
 	on.connections = newConnections(options)
 	on.restarts = &restarts{
@@ -45,9 +54,9 @@ func newServer(l *Locker, options *redis.Options, open newClient, hooked *redis.
 		ended:   &on.connections.ended,
 		longest: &l.longestTTL,
 		noticed: func() { l.renewals.hurry(on) },
-		unasked: func(err error) { l.infoRefused.Do(func() { on.health.degraded(err) }) },
+		refused: func(err error) { l.infoRefused.Do(func() { on.health.degraded(err) }) },
 	}
-	on.scripts.init(f)
+	on.scripts.init(k)
 	on.extensions.extendAll = on.extendAll
 	limit := max(1, options.PoolSize/2)
 	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
@@ -98,7 +107,7 @@ func (on *server) warm(ask func(context.Context) error) {
 func (on *server) run(ctx context.Context, client commander, c command) (reply any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply, err = nil, hookPanicked(p)
+			reply, err = nil, on.hookPanicked(p)
 		}
 		on.doubt(err)
 	}()
@@ -108,10 +117,11 @@ func (on *server) run(ctx context.Context, client commander, c command) (reply a
 func (on *server) runAll(ctx context.Context, client commander, commands []command) (cmds []*redis.Cmd) {
 	defer func() {
 		if p := recover(); p != nil {
+			err := on.hookPanicked(p)
 			cmds = make([]*redis.Cmd, len(commands))
 			for i, c := range commands {
 				cmds[i] = redis.NewCmd(ctx, c.args...)
-				cmds[i].SetErr(hookPanicked(p))
+				cmds[i].SetErr(err)
 			}
 		}
 		for _, cmd := range cmds {
@@ -121,7 +131,14 @@ func (on *server) runAll(ctx context.Context, client commander, commands []comma
 	return runAll(ctx, client, commands)
 }
 
-func hookPanicked(p any) error { return fmt.Errorf("a hook of the client panicked: %v", p) }
+// hookPanicked returns what the caller is told of a panic, of which the log has the rest,
+// once.
+func (on *server) hookPanicked(p any) error {
+	on.panicked.Do(func() {
+		slog.Error("reqlock: a hook of the Redis client panicked", "panic", p, "stack", string(debug.Stack()))
+	})
+	return fmt.Errorf("a hook of the client panicked: %v", p)
+}
 
 // watchEvery is how often Sentinel is asked for the master.
 const watchEvery = 2 * time.Second
@@ -137,8 +154,8 @@ func (on *server) watchMaster(dial dialFunc) {
 	on.warming.Go(func() { <-on.locker.closed; cancel() })
 	for on.locker.sleep(ctx, watchEvery) == nil {
 		conn := dialUntil(ctx, dial, "tcp", failoverAddr, func() {})
-		if _, ok := conn.(undialled); !ok {
-			on.connections.cut(conn.RemoteAddr())
+		if addr := conn.RemoteAddr(); addr != nil { // neither has one that was not opened
+			on.connections.cut(addr)
 		}
 		_ = conn.Close()
 	}
@@ -153,6 +170,19 @@ func (on *server) doubt(err error) {
 		on.connections.cut(nil) // they lead to a master of before
 	}
 	on.topology.doubt()
+}
+
+// closeAll closes servers side by side.
+func closeAll(servers []*server) error {
+	errs := make(chan error, len(servers))
+	for _, on := range servers {
+		go func() { errs <- on.close() }()
+	}
+	var err error
+	for range servers {
+		err = errors.Join(err, <-errs)
+	}
+	return err
 }
 
 // close cleans up for a while, waits until no trip runs and closes the connections.

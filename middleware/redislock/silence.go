@@ -25,17 +25,3 @@ func (h *health) claimSilence(now time.Time) bool {
 	replied, asked := h.replied.Load(), h.asked.Load()
 	return asked > replied || h.asked.CompareAndSwap(asked, int64(now.Sub(h.start)))
 }
-
-// silentAt and claimSilence are those of the server that s waits for. Where several
-// have the key, who waits asks often, and finds out.
-
-func (s *lease) silentAt() time.Time {
-	if s.home == nil {
-		return s.deadline
-	}
-	return s.home.health.silentAt()
-}
-
-func (s *lease) claimSilence(now time.Time) bool {
-	return s.home != nil && s.home.health.claimSilence(now)
-}

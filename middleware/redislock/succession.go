@@ -21,7 +21,7 @@ func (i *inbox) successor(s *lease) *lease {
 	}
 	i.admit(next)
 	if !next.succession.CompareAndSwap(waitingBehind, entered) {
-		i.forget(next)
+		i.unregister(next)
 		return nil
 	}
 	return next
@@ -30,7 +30,7 @@ func (i *inbox) successor(s *lease) *lease {
 // retract is for a caller that leaves before its turn.
 func (s *lease) retract() {
 	if s.succession.Swap(departed) == entered {
-		s.locker.backend.forget(s)
+		s.locker.backend.unregister(s)
 		s.locker.backend.abandon(s, tombstone(s.ttl))
 	}
 }

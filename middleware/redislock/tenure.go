@@ -36,7 +36,7 @@ func (s *lease) passOn(until time.Time) bool {
 		return false
 	}
 	next.token, next.uncertain, next.mutex = s.token, s.uncertain, s.mutex
-	next.home, next.unsettled, next.trip = s.home, s.unsettled, s.trip
+	next.home, next.unsettled, next.missing, next.trip = s.home, s.unsettled, s.missing, s.trip
 	next.tenure = tenure{s.tenure.began, s.tenure.passes + 1}
 	// Not when s was due: while it was in line to be renewed that was the end.
 	due := until.Add(-s.ttl*2/3 - s.trip - rand.N(s.ttl/15+1))

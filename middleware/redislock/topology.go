@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,11 +15,14 @@ type topology interface {
 	// time once it has succeeded.
 	home(ctx context.Context, key string) (*server, error)
 
-	// follow returns, without waiting for anything, the server to ask next for a key of
+	// follow returns, without waiting for anything once home has succeeded, the server to ask next for a key of
 	// which the one that was asked last has said err, which may be nil. It is the same,
 	// unless err says where the key has gone, or it is known to have another home by
 	// now; nil where it has gone, and nobody can follow.
 	follow(key string, asked *server, err error) *server
+
+	// pingInbox is how long an inbox is silent before it is tested.
+	pingInbox() time.Duration
 
 	// doubt is told that a server has failed: keys may have another home by now.
 	doubt()
@@ -33,7 +37,7 @@ func topologyOf(client redis.UniversalClient) (open func(*Locker) topology, err 
 		if c == nil {
 			return nil, errors.New("redislock: client is nil")
 		}
-		return func(l *Locker) topology { return newSingle(l, c, forms{}) }, nil
+		return func(l *Locker) topology { return newSingle(l, c, alone) }, nil
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, errors.New("redislock: client is nil")
@@ -47,14 +51,13 @@ func topologyOf(client redis.UniversalClient) (open func(*Locker) topology, err 
 // single is the topology of one server, or of one master that Sentinel names.
 type single struct{ *server }
 
-func newSingle(l *Locker, client *redis.Client, f forms) single {
-	one := single{newServer(l, client.Options(), redis.NewClient, client, f)}
-	one.topology = one
-	return one
+func newSingle(l *Locker, client *redis.Client, k kind) single {
+	return single{newServer(l, nil, client.Options(), redis.NewClient, client, k)}
 }
 
 func (s single) home(context.Context, string) (*server, error) { return s.server, nil }
-func (s single) doubt()                                        {}
+func (single) pingInbox() time.Duration                        { return pingInbox }
+func (single) doubt()                                          {}
 
 func (s single) follow(_ string, _ *server, err error) *server {
 	if onItsWay(err) {

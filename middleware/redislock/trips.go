@@ -67,17 +67,16 @@ func (w *waiter) settle(reply any, err error) (outcome, bool) {
 
 // do sends r and returns when it is settled or can't be, which is callTimeout after
 // its trip began at the latest, or opTimeout after prepare has had an answer. Before
-// that it waits for a trip, at most for patience
-// and until ctx is done; an error says that nothing was sent. While no trip has a
-// reply, it gives up after callTimeout, the trip included: those before it then
-// wait in vain, and it is not to do so as well.
+// that it waits for a trip, at most for patience and until ctx is done; an error says
+// that nothing was sent. While no trip has a reply, it gives up after callTimeout, the
+// trip included: those before it then wait in vain, and it is not to do so as well.
 func (t *trips) do(ctx context.Context, patience time.Duration, r request) error {
 	w, err := t.enter(r)
 	if err != nil {
 		return err
 	}
 	if w == nil {
-		defer t.next() // also where a hook of the user panics
+		defer t.next()
 		t.trip(callTimeout, r)
 		return nil
 	}

@@ -65,10 +65,10 @@ func (b ballot) trips(on *server) *trips {
 	}
 }
 
-// vote returns the votes of the members, once there are enough or all have come; nil
+// poll returns the votes of the members, once there are enough or all have come; nil
 // stands for one that has not come, and for who was not asked. What has been sent is
 // seen through all the same. ctx and patience are as for trips.do.
-func (q *quorum) vote(ctx context.Context, patience time.Duration, b ballot) votes {
+func (q *quorum) poll(ctx context.Context, patience time.Duration, b ballot) votes {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	came := make(chan *vote, len(q.members))
@@ -91,15 +91,12 @@ func (q *quorum) vote(ctx context.Context, patience time.Duration, b ballot) vot
 		}()
 	}
 	all := make(votes, len(q.members))
-	for range asked {
+	for ; asked > 0 && (b.enough == nil || !b.enough(all)); asked-- {
 		select {
 		case v := <-came:
 			all[v.member] = v
 		case <-ctx.Done():
 			return all
-		}
-		if b.enough != nil && b.enough(all) {
-			break
 		}
 	}
 	return all
@@ -147,6 +144,14 @@ func no(v *vote) bool    { return known(v) && !yes(v) }
 
 // crowded says that the member was not asked, for the crowd that waited for it.
 func crowded(v *vote) bool { return errors.Is(v.err, lock.ErrBusy) }
+
+// decided says that the votes that have not come change nothing.
+func (q *quorum) decided(vs votes) bool {
+	return vs.count(yes) >= q.majority || q.denied(vs.count(no))
+}
+
+// denied says that so many members are enough for there to be no majority without them.
+func (q *quorum) denied(n int) bool { return n > len(q.members)-q.majority }
 
 // verdicts returns what redsync counts as members that have done what op says.
 func (vs votes) verdicts(op operation) verdicts {

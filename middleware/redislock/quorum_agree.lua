@@ -1,0 +1,25 @@
+-- Notes at one master of a quorum the fences that a holder has from most of them: whoever
+-- comes next finds them on one master at least. The keys are those of queue.lua.
+--
+-- ARGV[1] token
+-- ARGV[2] the last fence of its block
+-- ARGV[3] how long to keep it in ms
+-- ARGV[4] token of the caller that waits no more
+--
+-- Replies 1   noted: the lock is the token's
+--         0   not noted: another token's
+--         -1  not noted: nobody's
+
+redis.call('ZREM', KEYS[4], ARGV[4])
+redis.call('HDEL', KEYS[5], ARGV[4])
+local owner = redis.call('GET', KEYS[1])
+if not owner then
+  return -1
+elseif owner ~= ARGV[1] then
+  return 0
+end
+
+-- include fence.lua
+
+note(ARGV[2], ARGV[3])
+return 1
