@@ -30,7 +30,7 @@ type lease struct {
 	turn      *turn.Turn[*lease]
 	placed    bool          // it has a place in Redis' queue
 	uncertain bool          // an acquire of this token has no reply, and may still arrive
-	missing   []bool        // members of a quorum that did not have the lock when it was last extended; nil: none
+	missing   []atomic.Bool // members of a quorum that do not have the lock, as far as they have said
 	unsettled *atomic.Int32 // how many members of a quorum such an acquire may still arrive at; may be nil
 
 	mode    string          // try, wait or poll, for acquire.lua; here, since what is sent are pointers

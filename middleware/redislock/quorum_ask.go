@@ -2,14 +2,18 @@ package redislock
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 )
+
+// maxRivalry is the longest pause after an attempt that got a part of the lock.
+const maxRivalry = 30 * time.Millisecond
 
 // A nominee is one attempt of a caller.
 type nominee struct {
@@ -26,7 +30,7 @@ func (q *quorum) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 	if s.try {
 		q.locker.tries.Forget(s.key) // from here on the replies may be older than whoever comes
 	}
-	n := &nominee{lease: s, caller: s.token, token: rand.Text(), start: time.Now()}
+	n := &nominee{lease: s, caller: s.token, token: crand.Text(), start: time.Now()}
 	unopened := q.admit(n)
 	n.unsettled.Store(int32(len(q.members)))
 	s.unsettled = &n.unsettled
@@ -51,6 +55,8 @@ func (q *quorum) ask(ctx context.Context, s *lease, patience time.Duration) (ans
 		return answer{}, context.Cause(ctx)
 	case err != nil:
 		return answer{}, err
+	case q.denied(given.count(no)):
+		return q.refused(n, given, unopened), nil
 	case given.count(known)+given.count(crowded) < q.majority:
 		return answer{}, q.unavailable(given)
 	case given.count(known) < q.majority:
@@ -137,11 +143,14 @@ func (q *quorum) agree(ctx context.Context, n *nominee, given votes) (answer, er
 	last := a.fence + maxHandoff - 1
 	agreed := q.poll(context.WithoutCancel(ctx), callTimeout, ballot{
 		kind: agree,
-		command: func(on *server, _ int) command {
-			k := &s.names
+		command: func(on *server, member int) command {
+			k, remember := &s.names, time.Duration(0)
+			if v := given[member]; n.channels[member] != "" && (v == nil || v.uncertain) {
+				remember = tombstone(s.ttl) // the acquire may come after this, and find a place
+			}
 			return on.scripts.agree.with(
 				&k.lock, &k.fence, &k.tombstones, &k.queue, &k.entries,
-				&n.token, last, millis(keepFence(s.ttl)), n.caller,
+				&n.token, last, millis(keepFence(s.ttl)), n.caller, millis(remember),
 			)
 		},
 		enough: q.decided,
@@ -160,7 +169,7 @@ func (q *quorum) agree(ctx context.Context, n *nominee, given votes) (answer, er
 		s.token = caller
 		return answer{}, unavailable(errTooLate)
 	}
-	s.mutex, s.placed, s.missing = mutex, false, nil
+	s.mutex, s.placed, s.missing = mutex, false, make([]atomic.Bool, len(q.members))
 	a.due = s.nextRenewal(n.start)
 	return a, nil
 }
@@ -186,7 +195,10 @@ func (q *quorum) refused(n *nominee, given votes, unopened bool) answer {
 	}
 	slices.Sort(lefts)
 	got := given.count(yes)
-	if lacking := q.majority - got; lacking > 0 && lacking <= len(lefts) {
+	switch lacking := q.majority - got; {
+	case got > 0: // what it lacks is likely to be another attempt's, which is over soon
+		a.left = rand.N(maxRivalry)
+	case lacking <= len(lefts):
 		a.left = lefts[lacking-1]
 	}
 	a.kept = got+kept >= q.majority
@@ -196,7 +208,7 @@ func (q *quorum) refused(n *nominee, given votes, unopened bool) answer {
 			told++
 		}
 	}
-	n.lease.inbox = "" // it asks again soon: what it lacks may be other attempts'
+	n.lease.inbox = ""
 	if got == 0 && told >= q.majority {
 		n.lease.inbox = n.channels[slices.IndexFunc(n.channels, func(c string) bool { return c != "" })]
 	}

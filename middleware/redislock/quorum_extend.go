@@ -27,7 +27,6 @@ func (q *quorum) extendAll(batch []*lease) {
 	}
 	var lost []*lease
 	for i, s := range batch {
-		s.missing = missing(said[i])
 		_, _ = s.mutex.ExtendContext(said[i])
 		if !q.locker.renewals.extended(s, start, q.extension(said[i])) {
 			lost = append(lost, s)
@@ -54,7 +53,7 @@ func (q *quorum) askToExtend(batch []*lease, bound time.Duration) <-chan memberR
 		}
 		commands := make([]command, len(batch))
 		for j, s := range batch {
-			commands[j] = on.memberExtendCommand(s, s.missing != nil && s.missing[i])
+			commands[j] = on.memberExtendCommand(s, s.missing[i].Load())
 			s.unsettled.Add(1) // as long as this has no answer, it can make the lock a token's that was given up
 		}
 		go func() {
@@ -64,8 +63,12 @@ func (q *quorum) askToExtend(batch []*lease, bound time.Duration) <-chan memberR
 			defer cancel()
 			results := on.extendEach(ctx, commands, batch[0].ctx)
 			for j, s := range batch {
-				if results[j].outcome != unknown {
+				o := results[j].outcome
+				if o != unknown {
 					s.unsettled.Add(-1)
+				}
+				if o.known() { // also too late for this time: a member that is slow is to be reminded, too
+					s.missing[i].Store(o == gone || o == notOurs)
 				}
 			}
 			came <- memberResults{i, results}
@@ -93,17 +96,4 @@ func (q *quorum) extension(vs verdicts) outcome {
 	default:
 		return unknown
 	}
-}
-
-// missing returns which members have said that the lock is nobody's, nil where none
-// has. Should the lease outlive that, they are told of it with its next extension.
-func missing(vs verdicts) []bool {
-	if !slices.ContainsFunc(vs, func(r result) bool { return r.outcome == gone }) {
-		return nil
-	}
-	members := make([]bool, len(vs))
-	for i, r := range vs {
-		members[i] = r.outcome == gone
-	}
-	return members
 }

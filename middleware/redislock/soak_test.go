@@ -20,6 +20,7 @@ import (
 
 	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
 )
 
 // A million keys that are used once leave nothing in the process, and nothing
@@ -185,4 +186,42 @@ func renamed(c redistest.Call, key string) []any {
 		args[i] = strings.ReplaceAll(arg, "{recorded}", "{"+key+"}")
 	}
 	return args
+}
+
+// Masters of a quorum come and go, never more than two of five at a time, on lines that
+// are cut and fall silent: exclusion holds, fences rise, nobody is turned away.
+func TestQuorumComesAndGoes(t *testing.T) {
+	const ttl = 2 * time.Second
+	servers := redistest.StartMasters(t, 5)
+	lines, addrs := quorumLines(t, servers)
+	pods := []*redislock.Locker{openQuorum(t, addrs), openQuorum(t, addrs), openQuorum(t, addrs)}
+	w := startLoad(t, ttl, []string{"a", "b"}, pods...)
+	w.awaitServed()
+	for minute, round := time.Now(), 0; time.Since(minute) < time.Minute; round++ {
+		i, j := round%5, (round+2)%5
+		switch round % 4 {
+		case 0:
+			lines[i].BlackHole(true)
+			lines[j].DropReplies(true)
+		case 1:
+			lines[i].Delay(20 * time.Millisecond)
+			lines[j].CutAll()
+		case 2:
+			servers[i].Restart()
+		case 3:
+			lines[i].Refuse(true)
+			lines[j].CutAll()
+		}
+		pause(500 * time.Millisecond)
+		for _, line := range lines {
+			line.BlackHole(false)
+			line.DropReplies(false)
+			line.Delay(0)
+			line.Refuse(false)
+		}
+		pause(2 * ttl) // by then a restarted one votes again
+		w.awaitServed()
+	}
+	w.end(nil)
+	require.Zero(t, w.down)
 }
