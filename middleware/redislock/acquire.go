@@ -89,7 +89,7 @@ func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
 		case time.Until(s.deadline) <= 0:
 			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + a.before}
 		case a.code == subscribe:
-			a, err = answer{}, l.backend.listen(ctx)
+			a, err = answer{}, l.backend.listen(ctx, s)
 		default:
 			a, err = l.await(ctx, s, a, &pauses)
 		}

@@ -12,8 +12,8 @@ type backend interface {
 	// then takes as long as a call.
 	ask(ctx context.Context, s *lease, patience time.Duration) (answer, error)
 
-	// listen sees to it that who waits is told of a grant, or returns soon.
-	listen(ctx context.Context) error
+	// listen sees to it that s, which waits, is told of a grant, or returns soon.
+	listen(ctx context.Context, s *lease) error
 
 	// unregister is for a caller that waits no more.
 	unregister(s *lease)

@@ -59,7 +59,6 @@ func failed(op operation, err error) result { return result{op, failure(err), ex
 type call struct {
 	lease  *lease
 	server *server // that was asked in the newest attempt
-	inbox  *inbox
 
 	result             // of that
 	began    time.Time // when the first attempt was written
@@ -76,7 +75,6 @@ var _ errand = (*call)(nil)
 // do makes the call. ctx ends the wait for a trip; what has been sent is seen
 // through. An error says that nothing was sent: see trips.
 func (c *call) do(ctx context.Context, h *homes, patience time.Duration) error {
-	c.inbox = h.inbox
 	if err := h.send(ctx, c.lease.names.lock, patience, c); err != nil {
 		return err
 	}
@@ -105,7 +103,7 @@ func (c *call) write(on *server) command {
 	}
 	if c.op == release {
 		if c.next == nil {
-			c.next = c.inbox.successor(s)
+			c.next = on.inbox.successor(s)
 		}
 		return on.leaveCommand(s, c.next)
 	}
@@ -115,7 +113,7 @@ func (c *call) write(on *server) command {
 		l.tries.Forget(s.key)
 		s.mode = "try"
 	} else {
-		c.inbox.admit(s)
+		on.inbox.admit(s)
 	}
 	return on.acquireCommand(s)
 }

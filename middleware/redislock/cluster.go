@@ -166,8 +166,6 @@ func movedTo(err error) (addr string, ok bool) {
 	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:]), true
 }
 
-func (*cluster) pingInbox() time.Duration { return pingInboxApart }
-
 func (c *cluster) close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -15,7 +15,7 @@
 //     needed: half as many as PoolSize of the given client to acquire, as many to
 //     release, and eight more: four to renew, one each to clean up, to interrupt, to
 //     look for restarts and to hear of grants; in a Cluster and with a quorum as many
-//     to each master. Where more callers come at a time, they share round trips, up to
+//     to each master that is used. Where more callers come at a time, they share round trips, up to
 //     128 each. One scheduler renews all leases.
 //   - Redis 6.2 or later, in whatever shape there is: see below. Its user must be
 //     allowed what is listed there.
@@ -72,8 +72,8 @@
 // first of them waits in Redis. Who releases gives the lock to whoever has
 // waited longest in any process, and enters the next caller of its own, all in
 // the script that frees it; the new holder is told in a message on the one
-// channel to which its process is subscribed, and sends nothing before its work
-// starts. Nobody waiting, nothing is published, and nobody is subscribed before
+// channel to which its process is subscribed at that server, and sends nothing before its
+// work starts. Nobody waiting, nothing is published, and nobody is subscribed before
 // somebody has to wait.
 //
 // A waiter asks again after a third of its TTL, when the holder's lease runs out,
@@ -133,7 +133,7 @@
 // with its TTL; the fence, which is kept so that a server clock set back does
 // no harm, a minute and one TTL after the last lease; the queue and its entries,
 // which last as long; others within 10 s or the TTL, whichever is longer. The
-// channel of a process is reqlock:inbox: and a random text.
+// channel of a process, one for each server, is reqlock:inbox: and a random text.
 //
 // # What it cannot do
 //

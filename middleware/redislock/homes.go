@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"crypto/rand"
 	"time"
 )
 
@@ -10,22 +9,19 @@ import (
 type homes struct {
 	locker *Locker
 	topology
-	inbox *inbox
 }
 
 func newHomes(l *Locker, open func(*Locker) topology) *homes {
-	h := &homes{locker: l, topology: open(l)}
-	// In a Cluster any server will do for the inbox, another one each time: a message
-	// reaches all of them.
-	h.inbox = newInbox(l, func() (*server, error) {
-		return h.home(context.Background(), rand.Text())
-	})
-	h.inbox.ping = h.pingInbox()
-	return h
+	return &homes{locker: l, topology: open(l)}
 }
 
-func (h *homes) listen(ctx context.Context) error { return h.inbox.open(ctx) }
-func (h *homes) unregister(s *lease)              { h.inbox.unregister(s) }
+func (h *homes) listen(ctx context.Context, s *lease) error { return s.home.inbox.open(ctx) }
+
+func (h *homes) unregister(s *lease) {
+	if s.listens != nil {
+		s.listens.unregister(s)
+	}
+}
 
 func (h *homes) interrupt(ctx context.Context, key string) (bool, error) {
 	i := &interruption{names: namesOf(h.locker.prefix, key)}
@@ -62,11 +58,6 @@ func (h *homes) silent(key string) time.Duration {
 func (h *homes) silentAt(s *lease) time.Time { return s.home.health.silentAt() }
 
 func (h *homes) claimSilence(s *lease, now time.Time) bool { return s.home.health.claimSilence(now) }
-
-func (h *homes) close() error {
-	h.inbox.close()
-	return h.topology.close()
-}
 
 // followPause is between two questions about a key that is on its way.
 const followPause = 50 * time.Millisecond

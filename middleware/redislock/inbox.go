@@ -13,12 +13,8 @@ import (
 
 // pingInbox is how long the inbox is silent before it is tested: go-redis does not
 // notice a line that swallows everything. It costs a waiter nothing but time, since it
-// asks again anyway, so it is rare. Not so where the inbox is at another server than
-// the key, which a waiter does not ask.
-const (
-	pingInbox      = 15 * time.Second
-	pingInboxApart = 2 * time.Second
-)
+// asks again anyway, so it is rare.
+const pingInbox = 15 * time.Second
 
 // refusedPause is how long an inbox that the server refuses stays closed: rights
 // do not change often.
@@ -28,15 +24,15 @@ const refusedPause = 30 * time.Second
 // the grant that it could not hear of.
 const openInbox = 100 * time.Millisecond
 
-// An inbox is the one channel on which a process hears that the lock was granted
-// to a caller of its own, and the one connection that is subscribed to it. It is
-// opened when somebody has to wait for another process.
+// An inbox is the channel on which a process hears that a lock on a server was granted to
+// a caller of its own, and the connection that is subscribed to it. It is opened when
+// somebody has to wait for another process. In a Cluster a message reaches subscribers at
+// all servers, but at this one it is there at once.
 type inbox struct {
 	locker  *Locker
-	where   func() (*server, error) // to subscribe
+	server  *server
 	channel string
-	ping    time.Duration // how long it is silent before it is tested
-	several bool          // a process has several: who waits is woken where one of them may have missed something
+	several bool // a process has several: who waits is woken where one of them may have missed something
 
 	mu       sync.Mutex
 	callers  map[string]*lease // by token
@@ -58,9 +54,10 @@ const (
 	inboxDown // it is tried again, and meanwhile who waits asks
 )
 
-func newInbox(l *Locker, where func() (*server, error)) *inbox {
+func newInbox(on *server, k kind) *inbox {
 	return &inbox{
-		locker: l, where: where, channel: l.prefix + "inbox:" + rand.Text(), ping: pingInbox,
+		locker: on.locker, server: on, several: k == inQuorum,
+		channel: on.locker.prefix + "inbox:" + rand.Text(),
 		callers: make(map[string]*lease), changed: make(chan struct{}),
 	}
 }
@@ -69,6 +66,10 @@ func newInbox(l *Locker, where func() (*server, error)) *inbox {
 // it. What s.changed is closed for comes after this, so it is missed by nobody who
 // decides before it asks.
 func (i *inbox) admit(s *lease) {
+	if s.listens != nil && s.listens != i { // the key has moved
+		s.listens.unregister(s)
+	}
+	s.listens = i
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	s.mode, s.inbox, s.changed = "wait", "", i.changed
@@ -137,16 +138,11 @@ func (i *inbox) run() {
 	var vain attempts
 	for {
 		began := time.Now()
-		on, err := i.where()
-		if err != nil {
-			err = unsentError{err}
-		} else {
-			err = i.receive(on)
-		}
+		err := i.receive()
 		vain.note(began, err, i.set(inboxDown) == inboxUp)
 		var pause time.Duration
-		if r := i.refusal(on, err, vain); r != nil {
-			i.subscribeRefused.Do(func() { on.health.degraded(r) })
+		if r := i.refusal(err, vain); r != nil {
+			i.subscribeRefused.Do(func() { i.server.health.degraded(r) })
 			pause = refusedPause
 		} else {
 			if time.Since(began) > lastPoll {
@@ -161,7 +157,8 @@ func (i *inbox) run() {
 }
 
 // receive subscribes and delivers what comes, until that fails.
-func (i *inbox) receive(on *server) error {
+func (i *inbox) receive() error {
+	on := i.server
 	if err := on.restarts.settle(callTimeout); err != nil {
 		return unsentError{err}
 	}
@@ -180,7 +177,7 @@ func (i *inbox) receive(on *server) error {
 		message, err := sub.ReceiveTimeout(context.Background(), wait)
 		switch {
 		case err == nil:
-			wait, pinged = i.ping, false
+			wait, pinged = pingInbox, false
 		case !isTimeout(err) || pinged:
 			return err
 		default:
@@ -197,7 +194,7 @@ func (i *inbox) receive(on *server) error {
 			if i.locker.isClosed() {
 				return errClosed
 			}
-			if err := i.check(on); err != nil {
+			if err := i.check(); err != nil {
 				return err
 			}
 			i.set(inboxUp)

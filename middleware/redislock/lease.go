@@ -36,6 +36,7 @@ type lease struct {
 	mode    string          // try, wait or poll, for acquire.lua; here, since what is sent are pointers
 	inbox   string          // where it hears of a grant; "": it asks
 	changed <-chan struct{} // closed when that may have been interrupted since
+	listens *inbox          // where it is registered for that
 	grants  chan uint64     // brings the fence of the newest grant that the inbox heard of
 
 	// Whoever had the turn before may have entered this caller in Redis, or passed

@@ -24,8 +24,7 @@ import (
 type quorum struct {
 	locker   *Locker
 	members  []*server
-	inboxes  []*inbox // of each member
-	majority int      // of the members
+	majority int // of the members
 
 	extensions line
 
@@ -77,11 +76,7 @@ func newQuorum(l *Locker, masters []*redis.Client) *quorum {
 	q := &quorum{locker: l, majority: len(masters)/2 + 1}
 	q.extensions.extendAll = q.extendAll
 	for _, m := range masters {
-		on := newSingle(l, m, inQuorum).server
-		q.members = append(q.members, on)
-		in := newInbox(l, func() (*server, error) { return on, nil })
-		in.several = true
-		q.inboxes = append(q.inboxes, in)
+		q.members = append(q.members, newSingle(l, m, inQuorum).server)
 	}
 	return q
 }
@@ -98,13 +93,13 @@ func (q *quorum) silent(string) time.Duration {
 	return silences[q.majority-1]
 }
 
-func (q *quorum) listen(ctx context.Context) error {
-	opened := make(chan error, len(q.inboxes))
-	for _, i := range q.inboxes {
-		go func() { opened <- i.open(ctx) }() // ends within openInbox
+func (q *quorum) listen(ctx context.Context, _ *lease) error {
+	opened := make(chan error, len(q.members))
+	for _, on := range q.members {
+		go func() { opened <- on.inbox.open(ctx) }() // ends within openInbox
 	}
 	var err error
-	for range q.inboxes {
+	for range q.members {
 		if e := <-opened; e != nil { // the same of all
 			err = e
 		}
@@ -113,8 +108,8 @@ func (q *quorum) listen(ctx context.Context) error {
 }
 
 func (q *quorum) unregister(s *lease) {
-	for _, i := range q.inboxes {
-		i.unregister(s)
+	for _, on := range q.members {
+		on.inbox.unregister(s)
 	}
 }
 
@@ -154,11 +149,6 @@ func (q *quorum) bySilence() []*server {
 }
 
 func (q *quorum) close() error {
-	var all sync.WaitGroup
-	for _, i := range q.inboxes {
-		all.Go(i.close)
-	}
-	all.Wait()
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()

@@ -98,10 +98,10 @@ func (q *quorum) admit(n *nominee) (unopened bool) {
 	case <-n.lease.grants: // of an attempt before
 	default:
 	}
-	for i, in := range q.inboxes {
-		switch in.registered(n.lease) {
+	for i, on := range q.members {
+		switch on.inbox.registered(n.lease) {
 		case inboxUp:
-			n.channels[i] = in.channel
+			n.channels[i] = on.inbox.channel
 		case inboxUnopened, inboxOpening:
 			unopened = true
 		}

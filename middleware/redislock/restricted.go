@@ -48,8 +48,8 @@ var errUnpublished = errors.New("PUBLISH in scripts")
 
 // check asks whether grants could be published to the inbox. Without an answer it
 // is believed that they can.
-func (i *inbox) check(on *server) error {
-	numsub, publish, err := i.probe(on)
+func (i *inbox) check() error {
+	numsub, publish, err := i.probe()
 	switch {
 	case err != nil:
 		return nil
@@ -57,17 +57,17 @@ func (i *inbox) check(on *server) error {
 		return fmt.Errorf("%w: %s", errUnpublished, publish)
 	case saysForbidden(numsub):
 		i.numsubRefused.Do(func() {
-			on.health.degraded(fmt.Errorf("PUBSUB NUMSUB in scripts: %s: a lock can be given to a process that died waiting, and stays held for its TTL; allow PUBSUB", numsub))
+			i.server.health.degraded(fmt.Errorf("PUBSUB NUMSUB in scripts: %s: a lock can be given to a process that died waiting, and stays held for its TTL; allow PUBSUB", numsub))
 		})
 	}
 	return nil
 }
 
 // probe runs probe.lua.
-func (i *inbox) probe(on *server) (numsub, publish string, err error) {
+func (i *inbox) probe() (numsub, publish string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	reply, err := on.askClient.Eval(ctx, source("probe.lua"), nil, i.channel).StringSlice()
+	reply, err := i.server.askClient.Eval(ctx, source("probe.lua"), nil, i.channel).StringSlice()
 	if err != nil || len(reply) != 2 {
 		return "", "", errors.Join(err, errors.New("probe script makes no sense"))
 	}
@@ -76,12 +76,12 @@ func (i *inbox) probe(on *server) (numsub, publish string, err error) {
 
 // refusal returns what the operator is to read where err means that the inbox is
 // not to be had, and nil where it may be had at any moment.
-func (i *inbox) refusal(on *server, err error, vain attempts) error {
+func (i *inbox) refusal(err error, vain attempts) error {
 	switch {
 	case errors.Is(err, errUnpublished):
 	case forbidden(err):
 		err = fmt.Errorf("SUBSCRIBE: %w", err)
-	case vain.long() && !i.locker.isClosed() && i.scriptsRun(on):
+	case vain.long() && !i.locker.isClosed() && i.scriptsRun():
 		err = fmt.Errorf("SUBSCRIBE fails, while scripts are run: %w", err)
 	default:
 		return nil
@@ -89,8 +89,8 @@ func (i *inbox) refusal(on *server, err error, vain attempts) error {
 	return fmt.Errorf("%w: who waits for another process asks every 5 to 500 ms instead of being told; allow SUBSCRIBE, and PUBLISH in scripts, on the channels %sinbox:*", err, i.locker.prefix)
 }
 
-func (i *inbox) scriptsRun(on *server) bool {
-	_, _, err := i.probe(on)
+func (i *inbox) scriptsRun() bool {
+	_, _, err := i.probe()
 	return err == nil
 }
 

@@ -32,6 +32,7 @@ type server struct {
 
 	scripts    scripts
 	restarts   *restarts
+	inbox      *inbox
 	extensions line
 	extending  atomic.Int32 // trips with extensions, in a quorum
 	cleanup    *cleanup
@@ -67,6 +68,7 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	on.asks = trips{server: on, client: ask, limit: limit, prepare: on.restarts.settle}
 	on.interrupts = trips{server: on, client: ask, limit: 1, prepare: on.restarts.settle}
 	on.releases = trips{server: on, client: on.hold, limit: limit}
+	on.inbox = newInbox(on, k)
 	on.cleanup = &cleanup{server: on}
 	if on.connections.followMaster {
 		on.warming.Go(func() { on.watchMaster(options.Dialer) })
@@ -187,6 +189,7 @@ func closeAll(servers []*server) error {
 
 // close cleans up for a while, waits until no trip runs and closes the connections.
 func (on *server) close() error {
+	on.inbox.close()
 	on.cleanup.close()
 	on.warming.Wait()
 	for _, t := range []*trips{&on.asks, &on.interrupts, &on.releases} {

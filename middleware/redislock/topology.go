@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -20,9 +19,6 @@ type topology interface {
 	// unless err says where the key has gone, or it is known to have another home by
 	// now; nil where it has gone, and nobody can follow.
 	follow(key string, asked *server, err error) *server
-
-	// pingInbox is how long an inbox is silent before it is tested.
-	pingInbox() time.Duration
 
 	// doubt is told that a server has failed: keys may have another home by now.
 	doubt()
@@ -56,7 +52,6 @@ func newSingle(l *Locker, client *redis.Client, k kind) single {
 }
 
 func (s single) home(context.Context, string) (*server, error) { return s.server, nil }
-func (single) pingInbox() time.Duration                        { return pingInbox }
 func (single) doubt()                                          {}
 
 func (s single) follow(_ string, _ *server, err error) *server {
