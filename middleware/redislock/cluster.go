@@ -114,7 +114,9 @@ func (c *cluster) at(addr string) *server {
 	m := c.masters[addr]
 	c.mu.RUnlock()
 	if m != nil {
-		m.used.Store(true)
+		if !m.used.Load() {
+			m.used.Store(true)
+		}
 		return m.server
 	}
 	c.mu.Lock()

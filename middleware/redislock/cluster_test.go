@@ -42,24 +42,11 @@ func TestClusterFailover(t *testing.T) {
 	const ttl = 6 * time.Second
 	cluster := redistest.StartCluster(t)
 	keys := clusterKeys(cluster, "a", "b")
-	pods := clusterPods(t, cluster, 3)
 	old := cluster.Owner(keys[0])
-	w := startLoad(t, ttl, keys, pods...)
-	w.awaitServed()
-	held := acquire(t, pods[0], cluster.Key(old, "held"), lock.Options{TTL: ttl})
-	requireReplicated(t, old)
-	killed := time.Now()
-	old.Kill()
-	cluster.AwaitOwner(keys[0], old)
-	back := time.Now()
-	w.requireBack(cluster.Key(cluster.Owner(keys[0]), "free"), back, pods...)
-	w.awaitServed()
-	old.Restart()
-	pause(ttl / 2)
-	w.awaitServed()
-	w.end(lostInFailover(killed))
-	require.NoError(t, held.Context().Err(), "a lease that was replicated outlives its master")
-	require.NoError(t, held.Release(t.Context()))
+	killUnderLoad(t, ttl, old, killing{
+		keys: keys, held: cluster.Key(old, "held"), free: cluster.Key(old, "free"),
+		replaced: func() { cluster.AwaitOwner(keys[0], old) },
+	}, clusterPods(t, cluster, 3)...)
 }
 
 // What a master has acknowledged and its replica has not seen is lost with the

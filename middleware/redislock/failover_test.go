@@ -8,7 +8,36 @@ import (
 
 	"github.com/reqlock/reqlock/internal/redistest"
 	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
 )
+
+// A killing is of a master that has keys.
+type killing struct {
+	keys       []string // in use
+	held, free string   // held for a long time, and by nobody
+	replaced   func()   // returns when another master has them
+}
+
+// killUnderLoad kills a master and lets it come back: leases on it are kept or known to
+// be lost, and its keys are served again within a TTL.
+func killUnderLoad(t *testing.T, ttl time.Duration, master *redistest.Server, k killing, pods ...*redislock.Locker) {
+	t.Helper()
+	w := startLoad(t, ttl, k.keys, pods...)
+	w.awaitServed()
+	held := acquire(t, pods[0], k.held, lock.Options{TTL: ttl})
+	requireReplicated(t, master)
+	killed := time.Now()
+	master.Kill()
+	k.replaced()
+	w.requireBack(k.free, time.Now(), pods...)
+	w.awaitServed()
+	master.Restart()
+	pause(ttl / 2)
+	w.awaitServed()
+	w.end(lostInFailover(killed))
+	require.NoError(t, held.Context().Err(), "a lease that was replicated outlives its master")
+	require.NoError(t, held.Release(t.Context()))
+}
 
 // requireReplicated waits until a replica has all that its master has been told.
 func requireReplicated(t *testing.T, master *redistest.Server) {

@@ -156,18 +156,6 @@ func (w *load) end(excuse func(older, newer *tenure) bool) {
 	require.NotZero(w.t, n)
 }
 
-// kept counts those who held a key at both times and gave it back in order.
-func (w *load) kept(from, to time.Time) (n int) {
-	for _, all := range w.tenures {
-		for _, held := range all {
-			if held.start.Before(from) && held.end.After(to) && held.lost == nil && held.released == nil {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 func (x *tenure) String() string {
 	return fmt.Sprintf("fence %d from %s to %s, lost: %v, released: %v",
 		x.fence, x.start.Format(time.StampMicro), x.end.Format(time.StampMicro), x.lost, x.released)

@@ -28,23 +28,11 @@ func sentinelPods(t *testing.T, sentinel *redistest.Sentinel, n int) []*redisloc
 func TestSentinelFailover(t *testing.T) {
 	const ttl = 6 * time.Second
 	sentinel := redistest.StartSentinel(t)
-	pods := sentinelPods(t, sentinel, 3)
-	w := startLoad(t, ttl, []string{"a", "b", "c"}, pods...)
-	w.awaitServed()
-	held := acquire(t, pods[0], "held", lock.Options{TTL: ttl})
 	old := sentinel.Master()
-	requireReplicated(t, old)
-	killed := time.Now()
-	old.Kill()
-	sentinel.AwaitMaster(old)
-	w.requireBack("free", time.Now(), pods...)
-	w.awaitServed()
-	old.Restart()
-	pause(ttl / 2)
-	w.awaitServed()
-	w.end(lostInFailover(killed))
-	require.NoError(t, held.Context().Err(), "a lease that was replicated outlives its master")
-	require.NoError(t, held.Release(t.Context()))
+	killUnderLoad(t, ttl, old, killing{
+		keys: []string{"a", "b", "c"}, held: "held", free: "free",
+		replaced: func() { sentinel.AwaitMaster(old) },
+	}, sentinelPods(t, sentinel, 3)...)
 }
 
 // A planned failover, of a master that is well.
