@@ -84,7 +84,7 @@ func fenced(r *http.Request, order string, store interface {
 
 func userOf(context.Context) string { return "" }
 
-var _ = []any{open, netHTTP, inGin, fenced}
+var _ = []any{open, clients, netHTTP, inGin, fenced}
 
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")

@@ -190,9 +190,8 @@ func TestClusterSilentMaster(t *testing.T) {
 	}
 	slowest, n := time.Duration(0), 0
 	for ; time.Since(cut) < 2*time.Second; n++ {
-		start := time.Now()
 		key := cluster.Key(well, fmt.Sprint("well", n, "-"))
-		start = time.Now()
+		start := time.Now()
 		require.NoError(t, acquire(t, l, key, lock.Options{}).Release(t.Context()))
 		slowest = max(slowest, time.Since(start))
 	}

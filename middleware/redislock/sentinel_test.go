@@ -79,7 +79,7 @@ func TestSentinelOldMasterCutOff(t *testing.T) {
 	older := acquire(t, left, "key", lock.Options{TTL: ttl})
 
 	old, next := sentinel.Master(), sentinel.Replicas()[0]
-	require.NoError(t, next.Client().SlaveOf(t.Context(), "NO", "ONE").Err())
+	require.NoError(t, next.Client().ReplicaOf(t.Context(), "NO", "ONE").Err())
 	host, port, err := net.SplitHostPort(next.Addr())
 	require.NoError(t, err)
 	for _, addr := range sentinel.Addrs() {
