@@ -146,7 +146,7 @@ func nothingLeftRunning(t *testing.T, f Fixture) {
 		}
 	}
 	const rounds = 50
-	round(3) // what the Locker keeps for all leases is running now,
+	round(3)                                  // what the Locker keeps for all leases is running now,
 	most := runtime.NumGoroutine() + rounds/2 // but for a few connections
 	round(rounds)
 	deadline := time.Now().Add(5 * time.Second)
