@@ -60,9 +60,10 @@ type (
 	// outage, not per request. Err names the server and the reason.
 	BackendFailed struct{ Err error }
 
-	// BackendRecovered: the backend answers again.
+	// BackendRecovered: the backend answers again, or another has taken its place.
 	BackendRecovered struct {
-		After time.Duration // since BackendFailed
+		Backend string        // as BackendFailed names it; "" where there is but one
+		After   time.Duration // since BackendFailed
 	}
 
 	// Degraded: the backend refuses something that the Locker can do without, at
@@ -110,7 +111,7 @@ func LogTo(log *slog.Logger) Observer {
 		case BackendFailed:
 			l.Log(ctx, level, "reqlock: backend unavailable", "err", e.Err)
 		case BackendRecovered:
-			l.Log(ctx, level, "reqlock: backend available again", "after", e.After)
+			l.Log(ctx, level, "reqlock: backend available again", "backend", e.Backend, "after", e.After)
 		case Degraded:
 			l.Log(ctx, level, "reqlock: backend restricted", "err", e.Err)
 		}

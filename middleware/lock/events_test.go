@@ -28,7 +28,7 @@ var logged = []struct {
 	{lock.Released{Key: "k", Fence: 7, Hold: time.Minute}, `level=DEBUG msg="reqlock: released" key=k fence=7 hold=1m0s err=<nil>`},
 	{lock.Lost{Key: "a b", Fence: 7, Err: lock.ErrStolen}, `level=WARN msg="reqlock: lease lost" key="a b" fence=7 err="lock: lease lost: the key is in another's hands"`},
 	{lock.BackendFailed{Err: lock.ErrUnavailable}, `level=WARN msg="reqlock: backend unavailable" err="lock: backend unavailable"`},
-	{lock.BackendRecovered{After: time.Minute}, `level=INFO msg="reqlock: backend available again" after=1m0s`},
+	{lock.BackendRecovered{Backend: "redis", After: time.Minute}, `level=INFO msg="reqlock: backend available again" backend=redis after=1m0s`},
 	{lock.Degraded{Err: errors.New("SUBSCRIBE refused")}, `level=WARN msg="reqlock: backend restricted" err="SUBSCRIBE refused"`},
 }
 

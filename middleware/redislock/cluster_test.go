@@ -66,6 +66,43 @@ func TestClusterFailoverThatLosesALock(t *testing.T) {
 	requireStale(t, older, newer)
 }
 
+// Who only asks finds the new master at once, and reads that the outage is over.
+func TestClusterFailoverSeenByWhoOnlyAsks(t *testing.T) {
+	const ttl = 2 * time.Second
+	cluster := redistest.StartCluster(t)
+	seen := new(guardtest.Events)
+	l := open(t, cluster.Client(), redislock.WithObserver(seen.Observe))
+	old := cluster.Masters()[0]
+	key := cluster.Key(old, "k")
+	require.NoError(t, acquire(t, l, key, lock.Options{TTL: ttl}).Release(t.Context()))
+	requireReplicated(t, old)
+	old.Kill()
+	replaced := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for {
+			lease, err := l.Acquire(t.Context(), key, lock.Options{TTL: ttl})
+			if err == nil {
+				assert.NoError(t, lease.Release(t.Context()))
+				return
+			}
+			select {
+			case <-replaced:
+				pause(20 * time.Millisecond)
+			case <-time.After(300 * time.Millisecond):
+			}
+		}
+	})
+	cluster.AwaitOwner(key, old)
+	back := time.Now()
+	close(replaced)
+	asking.Wait()
+	require.Less(t, time.Since(back), 2*time.Second)
+	require.Eventually(t, func() bool {
+		return len(guardtest.Of[lock.BackendRecovered](seen)) == len(guardtest.Of[lock.BackendFailed](seen))
+	}, patience, 10*time.Millisecond)
+}
+
 // As TestSentinelRestartThenFailover, where the slot goes to another master.
 func TestClusterRestartThenMove(t *testing.T) {
 	const ttl = 10 * time.Second

@@ -87,11 +87,12 @@ func (c *cluster) refresh() error {
 func (c *cluster) note(addrs []string) {
 	now := time.Now()
 	added := false
-	var old []*server
+	var old, retired []*server
 	c.mu.Lock()
 	for _, addr := range addrs {
 		if m, ok := c.masters[addr]; ok {
 			m.seen = now
+			m.health.retired.Store(false)
 			continue
 		}
 		c.add(addr, now)
@@ -109,6 +110,7 @@ func (c *cluster) note(addrs []string) {
 			delete(c.masters, addr)
 			old = append(old, m.server)
 		}
+		retired = append(retired, m.server)
 		for _, other := range c.masters { // one of which has its slots
 			if other.seen.Equal(now) {
 				other.restarts.inherit(m.restarts)
@@ -116,6 +118,9 @@ func (c *cluster) note(addrs []string) {
 		}
 	}
 	c.mu.Unlock()
+	for _, on := range retired {
+		on.health.retire()
+	}
 	for _, on := range old {
 		_ = on.close()
 	}

@@ -29,7 +29,8 @@
 //
 // A single server: [New] with redis.NewClient.
 //
-// Sentinel: [New] with redis.NewFailoverClient. Every two seconds the Locker opens a
+// Sentinel: [New] with redis.NewFailoverClient, which writes what it finds out about
+// sentinels to go-redis' own log. Every two seconds the Locker opens a
 // connection by way of the sentinels; once that leads to another master it cuts those
 // to the old one. While no sentinel answers it goes on with the connections that it
 // has. The sentinels are asked within the timeouts of the FailoverOptions: with
@@ -39,7 +40,9 @@
 //
 // A Cluster: [New] with redis.NewClusterClient. All that there is of a key is in one
 // slot, and its master is asked as a single server is: as many commands, and whoever
-// asks a master that does not answer holds up nobody who asks another. While a slot is
+// asks a master that does not answer holds up nobody who asks another. A Cluster itself
+// answers nobody while one of its slots has no master, unless it has
+// cluster-require-full-coverage no. While a slot is
 // being migrated its keys can be had on neither side, since the scripts use several
 // keys: who asks is answered within 0.8 s, with [lock.ErrUnavailable] if it takes
 // longer, and who holds keeps the lease if it does not take as long as that lasts. A
@@ -106,12 +109,12 @@
 // A user of its own needs these rights, with SELECT for another database than 0
 // and CLIENT SETNAME for a ClientName, and WithPrefix instead of "reqlock:":
 //
-//	ACL SETUSER reqlock on >secret ~reqlock:* &reqlock:inbox:*
-//	  +ping +eval +evalsha +time +exists +get +set +del +pexpire +pttl
-//	  +hget +hset +hdel +zadd +zcard +zrank +zrem +zscore +zpopmin +zremrangebyscore
-//	  +subscribe +publish +pubsub|numsub +info
+//	redis-cli ACL SETUSER reqlock on '>secret' '~reqlock:*' '&reqlock:inbox:*' \
+//	  +ping +eval +evalsha +time +exists +get +set +del +pexpire +pttl \
+//	  +hget +hset +hdel +zadd +zcard +zrank +zrem +zscore +zpopmin +zremrangebyscore \
+//	  +subscribe +publish '+pubsub|numsub' +info
 //
-// and in a Cluster +cluster|slots.
+// and in a Cluster '+cluster|slots'.
 //
 // The last line of the list can be done without, also where it is a proxy that refuses: an
 // operator reads once ([lock.Degraded]) what is refused and what that costs. Without

@@ -29,6 +29,7 @@ type health struct {
 	replied atomic.Int64 // when the newest reply came, in ns since start
 	asked   atomic.Int64 // when a caller last asked out of turn, for the silence
 	down    atomic.Bool  // an outage was told of
+	retired atomic.Bool  // nobody needs the server any more
 
 	mu      sync.Mutex
 	since   time.Time // of the first failure
@@ -58,6 +59,8 @@ func (h *health) report(ctx context.Context, r result) {
 		return
 	case r.err != nil && aboutOneKey(r.err):
 		return // the server is well
+	case h.retired.Load():
+		return
 	case r.outcome == unlooked, errors.Is(r.err, redis.ErrPoolTimeout), errors.Is(r.err, redis.ErrClosed):
 		return // it was not asked
 	}
@@ -90,8 +93,29 @@ func (h *health) change(r result) lock.Event {
 	case !r.outcome.known() || h.refused:
 		h.failed = now
 	case down && now.Sub(h.failed) >= quietTime:
-		h.down.Store(false)
-		return lock.BackendRecovered{After: now.Sub(h.since)}
+		return h.recovered(now)
 	}
 	return nil
+}
+
+// recovered ends an outage. The caller holds h.mu.
+func (h *health) recovered(now time.Time) lock.Event {
+	h.down.Store(false)
+	return lock.BackendRecovered{Backend: strings.TrimSuffix(h.server, ": "), After: now.Sub(h.since)}
+}
+
+// retire ends what is told of a server in whose place there is another.
+func (h *health) retire() {
+	if h.retired.Swap(true) {
+		return
+	}
+	h.mu.Lock()
+	var e lock.Event
+	if h.down.Load() {
+		e = h.recovered(time.Now())
+	}
+	h.mu.Unlock()
+	if e != nil {
+		h.observe(context.Background(), e)
+	}
 }

@@ -76,7 +76,9 @@ func newQuorum(l *Locker, masters []*redis.Client) *quorum {
 	q := &quorum{locker: l, majority: len(masters)/2 + 1}
 	q.extensions.extendAll = q.extendAll
 	for _, m := range masters {
-		q.members = append(q.members, newSingle(l, m, inQuorum).server)
+		on := newSingle(l, m, inQuorum).server
+		on.health.server = fmt.Sprintf("redis at %s, one of %d masters: ", m.Options().Addr, len(masters))
+		q.members = append(q.members, on)
 	}
 	return q
 }

@@ -242,6 +242,7 @@ func (t *trips) prepared(bound time.Duration) (time.Duration, error) {
 	}
 	start := time.Now()
 	if err := t.prepare(bound); err != nil {
+		t.server.doubt(err)
 		return 0, unsentError{err}
 	}
 	return max(bound-time.Since(start), min(bound, opTimeout)), nil
