@@ -20,7 +20,7 @@ const maxCleanups = 10_000
 // are not to: an acquire without a reply, a release without one, a caller that
 // has gone. It goes on until Redis acknowledges, or until nothing of the token
 // can be left. One goroutine does it, while there is something to do, and many in
-// one trip: a token that waits can be granted until it is given up.
+// one trip: a token that waits can be granted, or told, until it is given up.
 type cleanup struct {
 	server *server
 

@@ -9,7 +9,7 @@ import (
 
 const defaultPrefix = "reqlock:"
 
-// An Option changes what [New] returns. Of two that set the same, the last one
+// An Option changes what [New] and [NewQuorum] return. Of two that set the same, the last one
 // counts.
 type Option func(*config) error
 
@@ -73,8 +73,8 @@ func WithHandoff(callers int) Option {
 	}
 }
 
-// WithObserver sets who is told that a lease was lost and that the server
-// cannot be reached, or can again. The default writes these to [slog.Default]
+// WithObserver sets who is told that a lease was lost, that a server cannot be
+// reached, or can again, and that it refuses something. The default writes these to [slog.Default]
 // ([lock.LogTo]); an observer of your own replaces it. Should it panic, that is
 // logged there.
 func WithObserver(o lock.Observer) Option {

@@ -93,7 +93,7 @@ func (l *Locker) Interrupt(ctx context.Context, key string) (bool, error) {
 // it when no guarded handler runs any more, that is after http.Server.Shutdown.
 // A lease that is still held ends with [lock.ErrLost], and its key becomes free
 // when its TTL has passed; who waits or comes later gets [lock.ErrUnavailable].
-// Close takes four seconds at most, all of them only where Redis does not
+// Close takes five seconds at most, all of them only where Redis does not
 // answer; calls after the first do nothing.
 func (l *Locker) Close() error {
 	var err error
