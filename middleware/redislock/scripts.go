@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -147,13 +148,19 @@ func send(ctx context.Context, client commander, c command) (any, error) {
 
 func sendAll(ctx context.Context, client commander, commands []command) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(commands))
-	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
+	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, c := range commands {
 			cmds[i] = redis.NewCmd(ctx, c.args...)
 			_ = p.Process(ctx, cmds[i])
 		}
 		return nil
 	})
+	// Each command has its own error, but for a hook that has not let them through.
+	if err != nil && !slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() != nil }) {
+		for _, c := range cmds {
+			c.SetErr(err)
+		}
+	}
 	return cmds
 }
 
