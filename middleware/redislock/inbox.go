@@ -40,6 +40,7 @@ type inbox struct {
 	changed  chan struct{} // closed with every change of status
 	sub      *redis.PubSub // the newest
 	closed   bool
+	done     chan struct{} // closed by close
 	finished sync.WaitGroup
 
 	subscribeRefused, numsubRefused sync.Once // the operator was told: see restricted.go
@@ -58,7 +59,7 @@ func newInbox(on *server, k kind) *inbox {
 	return &inbox{
 		locker: on.locker, server: on, several: k == inQuorum,
 		channel: on.locker.prefix + "inbox:" + rand.Text(),
-		callers: make(map[string]*lease), changed: make(chan struct{}),
+		callers: make(map[string]*lease), changed: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -132,7 +133,8 @@ func (i *inbox) unregister(s *lease) {
 	delete(i.callers, s.token)
 }
 
-// run keeps the inbox subscribed until the Locker is closed.
+// run keeps the inbox subscribed until it is closed: with the Locker, or before where the
+// server has no keys any more.
 func (i *inbox) run() {
 	var pauses backoff
 	var vain attempts
@@ -150,7 +152,11 @@ func (i *inbox) run() {
 			}
 			pause = pauses.pause(-1)
 		}
-		if i.locker.sleep(context.Background(), pause) != nil {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-i.done:
+			timer.Stop()
 			return
 		}
 	}
@@ -266,6 +272,7 @@ func (s *lease) wake() {
 func (i *inbox) close() {
 	i.mu.Lock()
 	i.closed = true
+	close(i.done)
 	sub := i.sub
 	i.mu.Unlock()
 	if sub != nil {

@@ -225,3 +225,27 @@ func TestQuorumComesAndGoes(t *testing.T) {
 	w.end(nil)
 	require.Zero(t, w.down)
 }
+
+// A master that was replaced is forgotten in the end, with what was open to it. That holds
+// up nothing: the next failover is noticed as the first was.
+func TestClusterForgetsMasters(t *testing.T) {
+	const ttl = 2 * time.Second
+	cluster := redistest.StartCluster(t)
+	l, peer := open(t, cluster.Client()), open(t, cluster.Client())
+	for round := range 2 {
+		old := cluster.Masters()[round]
+		key := cluster.Key(old, "k")
+		lease := acquire(t, peer, key, lock.Options{TTL: ttl})
+		waiter := acquireKeyLater(t.Context(), l, key, lock.Options{TTL: ttl, Wait: patience})
+		awaitKeyQueued(t, old, key, 1) // it listens at this master
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, requireGranted(t, waiter, soon).Release(t.Context()))
+		requireReplicated(t, old)
+		old.Kill()
+		cluster.AwaitOwner(key, old)
+		require.NoError(t, acquireBack(t, l, key, ttl).Release(t.Context()))
+		if round == 0 {
+			pause(80 * time.Second) // a minute, and until it looks again
+		}
+	}
+}
