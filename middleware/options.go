@@ -17,6 +17,7 @@ type Option func(*config) error
 type config struct {
 	acquire  lock.Options
 	maxHold  time.Duration
+	fallback lock.Locker // nil: none
 	skip     func(*http.Request) bool
 	deny     DenyFunc
 	observer lock.Observer
@@ -102,6 +103,31 @@ func WithMaxHold(d time.Duration) Option {
 		}
 		if d > 0 && d < time.Millisecond {
 			return fmt.Errorf("middleware: WithMaxHold: %v is less than any handler takes: is the unit missing?", d)
+		}
+		return nil
+	}
+}
+
+// WithFallback sets what holds the key while the guard's Locker is unavailable. By
+// default nothing does, and requests are turned away as [Unavailable].
+//
+//   - memlock.New(): this process stands in. Requests of one process exclude each
+//     other, those of different processes do not. Guards with the same keys take
+//     the same one.
+//   - [lock.Open]: requests run without a lock, with the fence 0.
+//   - any other Locker, a redislock on a second Redis for example.
+//
+// While the Locker answers, a request holds its key in the fallback as well: so
+// whenever one takes over from the other, a handler that still runs is waited for.
+// Of what the wait has left the fallback's is part.
+//
+// A lease that the Locker gave out is not saved by the fallback: when it can't be
+// renewed for its TTL it is lost, and the handler is to stop.
+func WithFallback(l lock.Locker) Option {
+	return func(c *config) error {
+		c.fallback = l
+		if isNil(l) {
+			return errors.New("middleware: WithFallback: the lock.Locker is nil")
 		}
 		return nil
 	}

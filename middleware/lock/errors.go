@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // What Acquire returns. Match with [errors.Is].
@@ -44,3 +45,13 @@ type BusyError struct {
 
 func (e *BusyError) Error() string { return fmt.Sprintf("%v (%d ahead)", e.Err, e.Ahead) }
 func (e *BusyError) Unwrap() error { return e.Err }
+
+// An UnavailableError says when a backend that gives nothing can be expected to
+// give again. It matches [ErrUnavailable], which Err wraps.
+type UnavailableError struct {
+	Err   error
+	After time.Duration // from when the error was returned; positive
+}
+
+func (e *UnavailableError) Error() string { return fmt.Sprintf("%v (for another %v)", e.Err, e.After) }
+func (e *UnavailableError) Unwrap() error { return e.Err }

@@ -15,8 +15,9 @@ type Observer func(context.Context, Event)
 // An Event is one of the types of this package that say so.
 //
 // A guard (package middleware) tells of requests: [Acquired], [Denied],
-// [Abandoned], [Released]. A Locker tells of its own state: [Lost],
-// [BackendFailed], [BackendRecovered], [Degraded].
+// [Abandoned], [Overran], [Released]; and of what it does without its Locker:
+// [FallbackBegan], [FallbackEnded]. A Locker tells of its own state: [Lost],
+// [BackendFailed], [BackendRecovered], [KeptBack], [Degraded].
 type Event interface{ event() }
 
 type (
@@ -25,6 +26,8 @@ type (
 		Key   string
 		Fence uint64
 		Wait  time.Duration // from the request's arrival
+
+		Fallback bool // it is the fallback's: see FallbackBegan
 	}
 
 	// Denied: a request was turned away, or its handler was cut off.
@@ -41,12 +44,36 @@ type (
 		Wait time.Duration
 	}
 
+	// Overran: a handler has held its key for as long as it may, and is asked to
+	// stop. The key stays held until it returns, which a handler that does not
+	// care for its context may never do.
+	Overran struct {
+		Key   string
+		Fence uint64
+		Hold  time.Duration // what it was allowed
+	}
+
 	// Released: a handler has returned and the key was given back.
 	Released struct {
 		Key   string
 		Fence uint64
 		Hold  time.Duration // from Acquired
 		Err   error         // what Release returned, such as ErrExpired
+	}
+
+	// FallbackBegan: the guard's Locker is unavailable, and requests run with the
+	// guard's fallback. Sent once per guard and outage, with the first of them.
+	FallbackBegan struct {
+		Fallback string // "lock.Open", or the type of the Locker that stands in
+		Err      error  // what the Locker said
+	}
+
+	// FallbackEnded: the guard's Locker answers requests again, and has for a
+	// second.
+	FallbackEnded struct {
+		Fallback string
+		Requests int           // that ran with it
+		After    time.Duration // since FallbackBegan
 	}
 
 	// Lost: a lease ended without its holder giving it back.
@@ -66,6 +93,14 @@ type (
 		After   time.Duration // since BackendFailed
 	}
 
+	// KeptBack: the backend was restarted and may have forgotten who holds what.
+	// For as long as those may not have noticed, free keys are given to nobody;
+	// a request that is not willing to wait as long is turned away.
+	KeptBack struct {
+		Backend string        // as BackendFailed names it
+		For     time.Duration // from now on, at least
+	}
+
 	// Degraded: the backend refuses something that the Locker can do without, at
 	// a price. Sent once for each such thing. Err names the server, the reason,
 	// the price and what to allow.
@@ -75,16 +110,21 @@ type (
 func (Acquired) event()         {}
 func (Denied) event()           {}
 func (Abandoned) event()        {}
+func (Overran) event()          {}
 func (Released) event()         {}
+func (FallbackBegan) event()    {}
+func (FallbackEnded) event()    {}
 func (Lost) event()             {}
 func (BackendFailed) event()    {}
 func (BackendRecovered) event() {}
+func (KeptBack) event()         {}
 func (Degraded) event()         {}
 
 // LogTo returns an Observer that writes events to log, nil being
 // [slog.Default]. As warnings: what an operator must act on, that is a lost
-// lease, a backend that cannot be asked or refuses something, a key function that
-// fails and a handler that runs for too long. A backend's return is information, everything
+// lease, a backend that cannot be asked, was restarted or refuses something, a
+// fallback that stands in, a key function that fails and a handler that runs for
+// too long. The end of an outage and of a fallback is information, everything
 // else is at debug level. Keys may hold what identifies a user; they are logged
 // as they are.
 func LogTo(log *slog.Logger) Observer {
@@ -99,19 +139,27 @@ func LogTo(log *slog.Logger) Observer {
 		}
 		switch e := e.(type) {
 		case Acquired:
-			l.Log(ctx, level, "reqlock: acquired", "key", e.Key, "fence", e.Fence, "wait", e.Wait)
+			l.Log(ctx, level, "reqlock: acquired", "key", e.Key, "fence", e.Fence, "wait", e.Wait, "fallback", e.Fallback)
 		case Denied:
 			l.Log(ctx, level, "reqlock: denied", "key", e.Key, "reason", e.Reason, "wait", e.Wait, "err", e.Err)
 		case Abandoned:
 			l.Log(ctx, level, "reqlock: the client left while waiting", "key", e.Key, "wait", e.Wait)
+		case Overran:
+			l.Log(ctx, level, "reqlock: the handler runs for too long and is asked to stop", "key", e.Key, "fence", e.Fence, "hold", e.Hold)
 		case Released:
 			l.Log(ctx, level, "reqlock: released", "key", e.Key, "fence", e.Fence, "hold", e.Hold, "err", e.Err)
+		case FallbackBegan:
+			l.Log(ctx, level, "reqlock: requests run with the fallback", "fallback", e.Fallback, "err", e.Err)
+		case FallbackEnded:
+			l.Log(ctx, level, "reqlock: the fallback is not needed any more", "fallback", e.Fallback, "requests", e.Requests, "after", e.After)
 		case Lost:
 			l.Log(ctx, level, "reqlock: lease lost", "key", e.Key, "fence", e.Fence, "err", e.Err)
 		case BackendFailed:
 			l.Log(ctx, level, "reqlock: backend unavailable", "err", e.Err)
 		case BackendRecovered:
 			l.Log(ctx, level, "reqlock: backend available again", "backend", e.Backend, "after", e.After)
+		case KeptBack:
+			l.Log(ctx, level, "reqlock: backend restarted, free keys are kept back", "backend", e.Backend, "for", e.For)
 		case Degraded:
 			l.Log(ctx, level, "reqlock: backend restricted", "err", e.Err)
 		}
@@ -120,12 +168,12 @@ func LogTo(log *slog.Logger) Observer {
 
 func levelOf(e Event) slog.Level {
 	switch e := e.(type) {
-	case Lost, BackendFailed, Degraded:
+	case Overran, FallbackBegan, Lost, BackendFailed, KeptBack, Degraded:
 		return slog.LevelWarn
-	case BackendRecovered:
+	case FallbackEnded, BackendRecovered:
 		return slog.LevelInfo
 	case Denied:
-		if e.Reason == "key_failed" || e.Reason == "max_hold" {
+		if e.Reason == "key_failed" {
 			return slog.LevelWarn
 		}
 	}

@@ -19,12 +19,16 @@ var logged = []struct {
 	event lock.Event
 	line  string
 }{
-	{lock.Acquired{Key: "k", Fence: 7, Wait: time.Second}, `level=DEBUG msg="reqlock: acquired" key=k fence=7 wait=1s`},
+	{lock.Acquired{Key: "k", Fence: 7, Wait: time.Second}, `level=DEBUG msg="reqlock: acquired" key=k fence=7 wait=1s fallback=false`},
 	{lock.Denied{Key: "k", Reason: "busy", Wait: time.Second, Err: lock.ErrBusy}, `level=DEBUG msg="reqlock: denied" key=k reason=busy wait=1s err="lock: held by somebody else"`},
 	{lock.Denied{Reason: "no_key"}, `level=DEBUG msg="reqlock: denied" key="" reason=no_key wait=0s err=<nil>`},
 	{lock.Denied{Reason: "key_failed", Err: lock.ErrLost}, `level=WARN msg="reqlock: denied" key="" reason=key_failed wait=0s err="lock: lease lost"`},
-	{lock.Denied{Key: "k", Reason: "max_hold", Err: lock.ErrMaxHold}, `level=WARN msg="reqlock: denied" key=k reason=max_hold wait=0s err="lock: held for too long"`},
+	{lock.Denied{Key: "k", Reason: "max_hold", Err: lock.ErrMaxHold}, `level=DEBUG msg="reqlock: denied" key=k reason=max_hold wait=0s err="lock: held for too long"`},
 	{lock.Abandoned{Key: "k", Wait: time.Second}, `level=DEBUG msg="reqlock: the client left while waiting" key=k wait=1s`},
+	{lock.Overran{Key: "k", Fence: 7, Hold: time.Minute}, `level=WARN msg="reqlock: the handler runs for too long and is asked to stop" key=k fence=7 hold=1m0s`},
+	{lock.FallbackBegan{Fallback: "lock.Open", Err: lock.ErrUnavailable}, `level=WARN msg="reqlock: requests run with the fallback" fallback=lock.Open err="lock: backend unavailable"`},
+	{lock.FallbackEnded{Fallback: "lock.Open", Requests: 3, After: time.Minute}, `level=INFO msg="reqlock: the fallback is not needed any more" fallback=lock.Open requests=3 after=1m0s`},
+	{lock.KeptBack{Backend: "redis", For: time.Second}, `level=WARN msg="reqlock: backend restarted, free keys are kept back" backend=redis for=1s`},
 	{lock.Released{Key: "k", Fence: 7, Hold: time.Minute}, `level=DEBUG msg="reqlock: released" key=k fence=7 hold=1m0s err=<nil>`},
 	{lock.Lost{Key: "a b", Fence: 7, Err: lock.ErrStolen}, `level=WARN msg="reqlock: lease lost" key="a b" fence=7 err="lock: lease lost: the key is in another's hands"`},
 	{lock.BackendFailed{Err: lock.ErrUnavailable}, `level=WARN msg="reqlock: backend unavailable" err="lock: backend unavailable"`},

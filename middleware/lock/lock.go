@@ -38,7 +38,8 @@ type Locker interface {
 	// Errors are to be matched with [errors.Is]: [ErrBusy] (held by somebody
 	// else for as long as the call was willing to wait), [ErrQueueFull] (too
 	// many wait already), [ErrUnavailable], or the cause of ctx, where ctx was
-	// done: that is never ErrBusy. The first two come as a [*BusyError].
+	// done: that is never ErrBusy. The first two come as a [*BusyError], the third
+	// as an [*UnavailableError] where it is known how long that will last.
 	// Options that [Options.Check] refuses, and an empty key, are errors that
 	// match none of these.
 	Acquire(ctx context.Context, key string, o Options) (Lease, error)
@@ -99,6 +100,15 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.MaxQueue == 0 {
 		o.MaxQueue = DefaultMaxQueue
+	}
+	return o
+}
+
+// WaitUntil returns o with what is left of Wait until a deadline, for one of several
+// calls that are to take no longer together: less than a millisecond is a single try.
+func (o Options) WaitUntil(deadline time.Time) Options {
+	if o.Wait = time.Until(deadline); o.Wait < time.Millisecond {
+		o.Wait = 0
 	}
 	return o
 }
