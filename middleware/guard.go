@@ -112,7 +112,7 @@ func (g *Guard) lockFor(r *http.Request, body io.ReadCloser, key string) (lock.L
 	if o.Wait > 0 && !read && hidesItsClient(r, body) {
 		o.Wait = 0
 		lease, err := g.locks.Acquire(r.Context(), key, o)
-		if !errors.Is(err, lock.ErrBusy) {
+		if !worthWaiting(err, g.acquire.Wait) {
 			return lease, body, err
 		}
 		o.Wait = g.acquire.Wait
@@ -120,6 +120,15 @@ func (g *Guard) lockFor(r *http.Request, body io.ReadCloser, key string) (lock.L
 	}
 	lease, err := g.locks.Acquire(r.Context(), key, o)
 	return lease, body, err
+}
+
+// worthWaiting says whether a request that did not get its key at once may get it if it
+// waits.
+func worthWaiting(err error, wait time.Duration) bool {
+	if u, ok := errors.AsType[*lock.UnavailableError](err); ok {
+		return u.After <= wait
+	}
+	return errors.Is(err, lock.ErrBusy)
 }
 
 // withBody returns r, or a copy of it, with a body that starts again.

@@ -7,6 +7,7 @@ package turn
 import (
 	"container/list"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -16,6 +17,10 @@ import (
 // A Queue holds the lines of callers before the keys. T describes a caller to
 // the others. The zero value is ready; all methods may be called concurrently.
 type Queue[T any] struct {
+	// Quit, which may be nil, returns a channel that ends the wait of a caller when it
+	// is closed; a nil channel never does. It is set before the first call.
+	Quit func(T) <-chan struct{}
+
 	mu    sync.Mutex
 	heads map[string]*Turn[T] // only of keys that somebody has the turn on
 }
@@ -33,12 +38,15 @@ type Turn[T any] struct {
 	waiting *list.List
 }
 
+// ErrQuit is for a caller whose wait [Queue.Quit] has ended.
+var ErrQuit = errors.New("turn: quit")
+
 // Enter waits for the turn on key, at most wait. A wait of 0 is one try.
 //
 // It returns the cause of ctx where that is done, also where the turn came at
 // the same moment; a [lock.BusyError] where wait ran out, or at once where
-// maxWaiting others wait already; and what [Turn.Fail] was called with, where
-// that happened to the turn ahead.
+// maxWaiting others wait already; [ErrQuit]; and what [Turn.Fail] was called with,
+// where that happened to the turn ahead.
 func (q *Queue[T]) Enter(ctx context.Context, key string, value T, wait time.Duration, maxWaiting int) (*Turn[T], error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -47,12 +55,21 @@ func (q *Queue[T]) Enter(ctx context.Context, key string, value T, wait time.Dur
 	if err != nil || t.ready == nil {
 		return t, err
 	}
+	var quit <-chan struct{}
+	if q.Quit != nil {
+		quit = q.Quit(value)
+	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case err = <-t.ready:
 	case <-timer.C:
 		err = t.leave()
+	case <-quit:
+		err = t.leave()
+		if _, left := errors.AsType[*lock.BusyError](err); left {
+			err = ErrQuit
+		}
 	case <-ctx.Done():
 		err = t.leave()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/reqlock/reqlock/internal/turn"
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
@@ -42,14 +43,17 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 // wait queues behind the other callers of this process, then in Redis.
 func (l *Locker) wait(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
 	s := l.newLease(key, o)
-	turn, err := l.turns.Enter(ctx, key, s, o.Wait, o.MaxQueue)
+	t, err := l.turns.Enter(ctx, key, s, o.Wait, o.MaxQueue)
 	if err != nil {
 		s.retract()
 		s.announce(errLeft) // its turn may have come, for a moment
+		if err == turn.ErrQuit {
+			return nil, errNoReplies
+		}
 		return nil, l.headsFailure(ctx, key, err)
 	}
-	s.turn = turn
-	if !turn.Waited() {
+	s.turn = t
+	if !t.Waited() {
 		s.maxQueue = o.MaxQueue
 	}
 	lease, err := l.contend(ctx, s)
@@ -84,8 +88,8 @@ func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
 		switch {
 		case a.code == full:
 			return nil, &lock.BusyError{Err: lock.ErrQueueFull, Ahead: 1 + a.before}
-		case time.Until(s.deadline) <= 0 && a.kept:
-			return nil, errKeptBack
+		case a.kept && a.sent.Add(a.left).After(s.deadline): // there is no point in waiting
+			return nil, keptBack(a)
 		case time.Until(s.deadline) <= 0:
 			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + a.before}
 		case a.code == subscribe:
@@ -112,6 +116,7 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 	if s.inbox == "" {
 		again = time.Now().Add(min(pauses.pause(a.left), s.ttl/3))
 	}
+	outage := l.backend.outage(s.names.lock)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -136,6 +141,8 @@ func (l *Locker) await(ctx context.Context, s *lease, a answer, pauses *backoff)
 			}
 		case <-s.changed:
 			return answer{}, nil
+		case <-outage:
+			return answer{}, errNoReplies
 		case <-ctx.Done():
 			return answer{}, context.Cause(ctx)
 		case <-l.closed:
@@ -173,10 +180,9 @@ func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
 	case <-head.announced:
 		return true, nil
 	case <-timer.C:
-		if l.backend.silent(head.names.lock) > opTimeout {
-			return false, errNoReplies
-		}
 		return false, nil
+	case <-l.backend.outage(head.names.lock):
+		return false, errNoReplies
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	case <-l.closed:
@@ -219,7 +225,7 @@ func (s *lease) leaveBehind() {
 // That this caller has left, or found no trip, is no business of theirs, and
 // after a restart they may be willing to wait for longer.
 func (s *lease) end(err error) error {
-	if !errors.Is(err, lock.ErrUnavailable) || err == errKeptBack {
+	if !errors.Is(err, lock.ErrUnavailable) || errors.Is(err, errKeptBack) {
 		s.giveUp()
 		s.announce(errLeft)
 		return err

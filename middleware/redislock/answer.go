@@ -3,6 +3,8 @@ package redislock
 import (
 	"fmt"
 	"time"
+
+	"github.com/reqlock/reqlock/middleware/lock"
 )
 
 // An answer is how the lock stands for a caller that wants it: what Redis has said,
@@ -51,6 +53,11 @@ func readAnswer(reply []any, sent time.Time) (answer, error) {
 	default:
 		return answer{}, fmt.Errorf("acquire script replied %v", reply)
 	}
+}
+
+// keptBack is for a caller that such an answer sends away.
+func keptBack(a answer) error {
+	return &lock.UnavailableError{Err: errKeptBack, After: max(time.Millisecond, time.Until(a.sent.Add(a.left)))}
 }
 
 // grantedAfter says that the lock is the caller's, with this fence, by something

@@ -33,8 +33,9 @@ type backend interface {
 	// line returns where s is to queue for its next extension.
 	line(s *lease) *line
 
-	// silent returns how long nothing has been heard of a key.
-	silent(key string) time.Duration
+	// outage returns a channel that is closed once those do not answer who have a key,
+	// whose name this is. It waits for nothing.
+	outage(name string) <-chan struct{}
 
 	// silentAt and claimSilence are for s, which waits: see there.
 	silentAt(s *lease) time.Time

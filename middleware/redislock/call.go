@@ -15,6 +15,7 @@ const (
 	release
 	interrupt
 	agree // on the fences of a lease: see quorum
+	sign  // of life: see breaker
 )
 
 // An outcome is how an operation ended.

@@ -19,10 +19,11 @@ import (
 // repeats commands whose fate is unknown, and one trip of it waits for several
 // masters, of which one may not answer.
 type cluster struct {
-	locker *Locker
-	slots  *redis.ClusterClient // knows which master has a key; nothing else is asked of it
-	open   newClient            // the user's
-	health *health              // of what slots asks
+	locker  *Locker
+	slots   *redis.ClusterClient // knows which master has a key; nothing else is asked of it
+	open    newClient            // the user's
+	health  *health              // of what slots asks
+	breaker *breaker             // as long as there is no map
 
 	known   atomic.Bool // there is a map of the slots
 	loading singleflight.Group
@@ -67,6 +68,7 @@ func newCluster(l *Locker, options *redis.ClusterOptions) *cluster {
 		doubted: make(chan struct{}, 1),
 		masters: make(map[string]*master),
 	}
+	c.breaker = newBreaker(c.health, func() result { return loaded(c.load(context.Background())) })
 	o := *options
 	o.NewClient = c.newNode
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
@@ -129,7 +131,7 @@ func (c *cluster) at(addr string) *server {
 
 func (c *cluster) home(ctx context.Context, key string) (*server, error) {
 	if !c.known.Load() {
-		if err := c.load(ctx); err != nil {
+		if err := c.loadFirst(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +170,19 @@ func movedTo(err error) (addr string, ok bool) {
 	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:]), true
 }
 
+func (c *cluster) outage(key string) <-chan struct{} {
+	if !c.known.Load() {
+		return c.breaker.outage.wait()
+	}
+	on, err := c.home(context.Background(), key)
+	if err != nil {
+		return nil
+	}
+	return on.breaker.outage.wait()
+}
+
 func (c *cluster) close() error {
+	c.breaker.close()
 	c.mu.Lock()
 	c.closed = true
 	var servers []*server

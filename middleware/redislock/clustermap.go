@@ -47,6 +47,28 @@ func (c *cluster) load(ctx context.Context) error {
 	}
 }
 
+// loadFirst is load for who needs the map, and has none.
+func (c *cluster) loadFirst(ctx context.Context) error {
+	if c.breaker.outage.on() {
+		return c.breaker.err()
+	}
+	start := time.Now()
+	err := c.load(ctx)
+	if err != nil && ctx.Err() == nil && err != errClosed {
+		c.breaker.missed(start, err)
+		c.health.report(ctx, loaded(err)) // a refresh that takes longer has not told yet
+	}
+	return err
+}
+
+// loaded is what load has found out.
+func loaded(err error) result {
+	if err != nil {
+		return result{sign, unknown, err}
+	}
+	return result{op: sign, outcome: done}
+}
+
 // refresh asks for the map. Where nobody answers, go-redis returns the one of before, if
 // there is one, as if it were new: of those outages the servers' own health tells.
 func (c *cluster) refresh() error {

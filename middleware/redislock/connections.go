@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,6 +20,7 @@ type connections struct {
 	followMaster bool
 
 	ended atomic.Int64 // how many have been closed
+	cutAt atomic.Int64 // when all were, in Unix ns
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
@@ -51,6 +53,17 @@ func (c *connections) add(conn net.Conn) net.Conn {
 	}
 	return added
 }
+
+// cutAll closes all, but not those that others have opened just after they were cut:
+// they may lead to the same server, and many would cut each other's.
+func (c *connections) cutAll() {
+	now, last := time.Now().UnixNano(), c.cutAt.Load()
+	if now-last > int64(cutPause) && c.cutAt.CompareAndSwap(last, now) {
+		c.cut(nil)
+	}
+}
+
+const cutPause = 100 * time.Millisecond
 
 // cut closes all that do not lead to an address, which may be nil.
 func (c *connections) cut(but net.Addr) {

@@ -1,8 +1,10 @@
 package redislock
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -27,10 +29,10 @@ var (
 		Ahead: 1,
 	}
 
-	// errNoReplies is for a caller that waited behind trips without a reply.
-	errNoReplies = fmt.Errorf("redislock: %w: it does not answer, and all connections are waiting for it", lock.ErrUnavailable)
+	// errNoReplies is for a caller of a server that did not answer others: see breaker.
+	errNoReplies = fmt.Errorf("redislock: %w: it does not answer", lock.ErrUnavailable)
 
-	// errKeptBack is for a caller whose wait ended before anybody is served again.
+	// errKeptBack is for a caller whose wait ends before anybody is served again.
 	errKeptBack = fmt.Errorf("redislock: %w: the server was restarted and may have forgotten who holds the key", lock.ErrUnavailable)
 
 	// errUnlooked has a call made anew: see restarts.
@@ -74,6 +76,18 @@ func failure(err error) outcome {
 	default:
 		return unknown
 	}
+}
+
+// unasked says that err comes from a server that was not asked.
+func unasked(err error) bool {
+	return err == errUnlooked || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
+}
+
+// unreachable says that err is what comes instead of a reply where there is no server,
+// or none that answers. A hook of the user's may fail otherwise.
+func unreachable(err error) bool {
+	return err != nil && !unasked(err) && (is[net.Error](err) || is[dialError](err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // onItsWay finds what a server of a Cluster says of a key that has gone to another, or

@@ -139,7 +139,8 @@ func (f failure) meet(t *testing.T, poolSize int, log string) {
 		f.over(t, b)
 	}
 	if log == "" {
-		require.Empty(t, s.log.String())
+		require.Empty(t, s.warnings())
+		require.NotContains(t, s.log.String(), "available again")
 		return
 	}
 	s.awaitRecovery()

@@ -2,14 +2,11 @@ package redislock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
@@ -61,8 +58,8 @@ func (h *health) report(ctx context.Context, r result) {
 		return // the server is well
 	case h.retired.Load():
 		return
-	case r.outcome == unlooked, errors.Is(r.err, redis.ErrPoolTimeout), errors.Is(r.err, redis.ErrClosed):
-		return // it was not asked
+	case r.err != nil && unasked(r.err):
+		return
 	}
 	if e := h.change(r); e != nil {
 		h.observe(context.WithoutCancel(ctx), e)
@@ -73,6 +70,13 @@ func (h *health) report(ctx context.Context, r result) {
 func (h *health) degraded(err error) {
 	h.observe(context.Background(), lock.Degraded{Err: fmt.Errorf("redislock: %s%w", h.server, err)})
 }
+
+// keptBack tells of a restart, after which free keys are given to nobody for a while.
+func (h *health) keptBack(guard time.Duration) {
+	h.observe(context.Background(), lock.KeptBack{Backend: h.name(), For: guard})
+}
+
+func (h *health) name() string { return strings.TrimSuffix(h.server, ": ") }
 
 // aboutOneKey finds what a server says where somebody has put something else in
 // the place of a key.
@@ -101,7 +105,7 @@ func (h *health) change(r result) lock.Event {
 // recovered ends an outage. The caller holds h.mu.
 func (h *health) recovered(now time.Time) lock.Event {
 	h.down.Store(false)
-	return lock.BackendRecovered{Backend: strings.TrimSuffix(h.server, ": "), After: now.Sub(h.since)}
+	return lock.BackendRecovered{Backend: h.name(), After: now.Sub(h.since)}
 }
 
 // retire ends what is told of a server in whose place there is another.

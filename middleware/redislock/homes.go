@@ -47,14 +47,6 @@ func (h *homes) line(s *lease) *line {
 	return &s.home.extensions
 }
 
-func (h *homes) silent(key string) time.Duration {
-	on, err := h.home(context.Background(), key)
-	if err != nil {
-		return callTimeout
-	}
-	return on.health.silent()
-}
-
 func (h *homes) silentAt(s *lease) time.Time { return s.home.health.silentAt() }
 
 func (h *homes) claimSilence(s *lease, now time.Time) bool { return s.home.health.claimSilence(now) }

@@ -27,8 +27,10 @@ type quorum struct {
 	majority int // of the members
 
 	extensions line
+	noMajority *signal // so many members do not answer
 
 	mu     sync.Mutex
+	away   int // members that do not answer
 	closed bool
 	asking sync.WaitGroup // members
 }
@@ -73,10 +75,11 @@ func sameServer(a, b *redis.Options) bool {
 }
 
 func newQuorum(l *Locker, masters []*redis.Client) *quorum {
-	q := &quorum{locker: l, majority: len(masters)/2 + 1}
+	q := &quorum{locker: l, majority: len(masters)/2 + 1, noMajority: newSignal()}
 	q.extensions.extendAll = q.extendAll
 	for _, m := range masters {
 		on := newSingle(l, m, inQuorum).server
+		on.breaker.changed = q.memberChanged
 		on.health.server = fmt.Sprintf("redis at %s, one of %d masters: ", m.Options().Addr, len(masters))
 		q.members = append(q.members, on)
 	}
@@ -85,14 +88,18 @@ func newQuorum(l *Locker, masters []*redis.Client) *quorum {
 
 func (q *quorum) line(*lease) *line { return &q.extensions }
 
-// silent is of the member without which there would be no majority.
-func (q *quorum) silent(string) time.Duration {
-	silences := make([]time.Duration, len(q.members))
-	for i, on := range q.members {
-		silences[i] = on.health.silent()
+func (q *quorum) outage(string) <-chan struct{} { return q.noMajority.wait() }
+
+// memberChanged is told that a member does not answer any more, or answers again.
+func (q *quorum) memberChanged(away bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if away {
+		q.away++
+	} else {
+		q.away--
 	}
-	slices.Sort(silences)
-	return silences[q.majority-1]
+	q.noMajority.set(q.denied(q.away))
 }
 
 func (q *quorum) listen(ctx context.Context, _ *lease) error {

@@ -73,6 +73,7 @@ func open(c config, servers int, start func(*Locker) backend) *Locker {
 		closed:   make(chan struct{}),
 	}
 	l.backend = start(l)
+	l.turns.Quit = func(s *lease) <-chan struct{} { return l.backend.outage(s.names.lock) }
 	return l
 }
 

@@ -21,6 +21,7 @@ type server struct {
 	locker   *Locker
 	topology topology // of which it is part
 	health   *health
+	breaker  *breaker
 
 	// Two clients of the same server. However many ask, those who hold always
 	// have connections to renew and release with.
@@ -49,18 +50,19 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 		on.topology = single{on}
 	}
 	on.health = newHealth(nameOf(options), l.observe)
+	on.breaker = newBreaker(on.health, on.probe)
 	on.connections = newConnections(options)
 	on.restarts = &restarts{
 		created: time.Now(),
 		ended:   &on.connections.ended,
 		longest: &l.longestTTL,
-		noticed: func() { l.renewals.hurry(on) },
+		noticed: on.restarted,
 		refused: func(err error) { l.infoRefused.Do(func() { on.health.degraded(err) }) },
 	}
 	on.scripts.init(k)
 	on.extensions.extendAll = on.extendAll
 	limit := max(1, options.PoolSize/2)
-	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
+	on.askClient = derive(options, open, limit+3, on.connections, on.restarts.admit) // one for interrupts, one for restarts, one for probes
 	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
 	on.restarts.client = on.askClient
 	ask := withHooks(hooked, on.askClient)
@@ -142,6 +144,14 @@ func (on *server) hookPanicked(p any) error {
 	return fmt.Errorf("a hook of the client panicked: %v", p)
 }
 
+// restarted is told that the server was.
+func (on *server) restarted() {
+	on.locker.renewals.hurry(on)
+	if guard := on.restarts.guard(); guard > 0 {
+		on.health.keptBack(guard)
+	}
+}
+
 // watchEvery is how often Sentinel is asked for the master.
 const watchEvery = 2 * time.Second
 
@@ -169,7 +179,7 @@ func (on *server) doubt(err error) {
 	case err == nil || aboutOneKey(err):
 		return
 	case redis.IsReadOnlyError(err):
-		on.connections.cut(nil) // they lead to a master of before
+		on.connections.cutAll() // they lead to a master of before
 	}
 	on.topology.doubt()
 }
@@ -189,6 +199,7 @@ func closeAll(servers []*server) error {
 
 // close cleans up for a while, waits until no trip runs and closes the connections.
 func (on *server) close() error {
+	on.breaker.close()
 	on.inbox.close()
 	on.cleanup.close()
 	on.warming.Wait()

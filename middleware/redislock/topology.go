@@ -20,6 +20,9 @@ type topology interface {
 	// now; nil where it has gone, and nobody can follow.
 	follow(key string, asked *server, err error) *server
 
+	// outage is as backend.outage.
+	outage(key string) <-chan struct{}
+
 	// doubt is told that a server has failed: keys may have another home by now.
 	doubt()
 
@@ -52,6 +55,7 @@ func newSingle(l *Locker, client *redis.Client, k kind) single {
 }
 
 func (s single) home(context.Context, string) (*server, error) { return s.server, nil }
+func (s single) outage(string) <-chan struct{}                 { return s.breaker.outage.wait() }
 func (single) doubt()                                          {}
 
 func (s single) follow(_ string, _ *server, err error) *server {

@@ -10,10 +10,6 @@ import (
 // maxBatch is how many commands are sent in one trip.
 const maxBatch = 128
 
-// shortest is the least time that a trip is given. One that is cut short for one
-// caller is cut short for all.
-const shortest = opTimeout / 2
-
 // trips sends the requests of callers, all to one script, and brings the replies.
 // As long as few ask at a time, each makes a round trip of its own, on a connection
 // of its own. When many do, those who come wait until one of the trips has ended, and
@@ -50,7 +46,6 @@ type request interface {
 // A waiter is a request that waits for a trip, then for its end.
 type waiter struct {
 	request
-	since time.Time
 	place *list.Element // nil once it waits for a trip no more
 	done  chan struct{} // closed when it is settled, or not sent because of err
 	err   error
@@ -67,10 +62,15 @@ func (w *waiter) settle(reply any, err error) (outcome, bool) {
 
 // do sends r and returns when it is settled or can't be, which is callTimeout after
 // its trip began at the latest, or opTimeout after prepare has had an answer. Before
-// that it waits for a trip, at most for patience and until ctx is done; an error says
-// that nothing was sent. While no trip has a reply, it gives up after callTimeout, the
-// trip included: those before it then wait in vain, and it is not to do so as well.
+// that it waits for a trip, at most for patience, until ctx is done and until the
+// breaker opens; an error says that nothing was sent.
 func (t *trips) do(ctx context.Context, patience time.Duration, r request) error {
+	outage := t.server.breaker.outage.wait()
+	select {
+	case <-outage:
+		return t.server.breaker.err()
+	default:
+	}
 	w, err := t.enter(r)
 	if err != nil {
 		return err
@@ -80,34 +80,25 @@ func (t *trips) do(ctx context.Context, patience time.Duration, r request) error
 		t.trip(callTimeout, r)
 		return nil
 	}
-	timer := time.NewTimer(min(patience, callTimeout))
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for {
-		select {
-		case <-w.done:
-			return w.err
-		case <-timer.C:
-			rest := patience - time.Since(w.since)
-			switch {
-			case t.server.health.silent() > opTimeout:
-				err = errNoReplies
-			case rest <= 0:
-				err = errNoTrip
-			default:
-				timer.Reset(min(rest, callTimeout))
-				continue
-			}
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-t.server.locker.closed:
-			err = errClosed
-		}
-		if t.leave(w) {
-			return err
-		}
-		<-w.done // it is sent, and seen through
+	select {
+	case <-w.done:
 		return w.err
+	case <-timer.C:
+		err = errNoTrip
+	case <-outage:
+		err = t.server.breaker.err()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-t.server.locker.closed:
+		err = errClosed
 	}
+	if t.leave(w) {
+		return err
+	}
+	<-w.done // it is sent, and seen through
+	return w.err
 }
 
 // enter returns the waiter that r is, or nil where it is to make a trip of its own.
@@ -122,7 +113,7 @@ func (t *trips) enter(r request) (*waiter, error) {
 		t.ends.Add(1)
 		return nil, nil
 	}
-	w := &waiter{request: r, since: time.Now(), done: make(chan struct{})}
+	w := &waiter{request: r, done: make(chan struct{})}
 	w.place = t.waiting.PushBack(w)
 	return w, nil
 }
@@ -140,38 +131,34 @@ func (t *trips) leave(w *waiter) bool {
 
 // next ends a trip, and has another one made for those who wait.
 func (t *trips) next() {
-	if batch, bound := t.batch(); len(batch) > 0 {
-		go t.share(batch, bound) // counted as running
+	if batch := t.batch(); len(batch) > 0 {
+		go t.share(batch) // counted as running
 	}
 }
 
 // share makes the trip of a batch, and goes on until nobody waits.
-func (t *trips) share(batch []request, bound time.Duration) {
-	for ; len(batch) > 0; batch, bound = t.batch() {
-		for _, r := range t.trip(bound, batch...) {
+func (t *trips) share(batch []request) {
+	for ; len(batch) > 0; batch = t.batch() {
+		for _, r := range t.trip(callTimeout, batch...) {
 			close(r.(*waiter).done)
 		}
 	}
 }
 
-// batch returns the waiters that make the next trip, and how long that may take.
-// Where nobody waits there is none.
-func (t *trips) batch() (batch []request, bound time.Duration) {
+// batch returns the waiters that make the next trip. Where nobody waits there is none.
+func (t *trips) batch() (batch []request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	bound = callTimeout
-	silent := t.server.health.silent()
+	outage := t.server.breaker.outage.on()
 	for t.waiting.Len() > 0 && len(batch) < maxBatch {
 		w := t.waiting.Remove(t.waiting.Front()).(*waiter)
 		w.place = nil
-		left := callTimeout - min(time.Since(w.since), silent)
 		switch {
 		case t.closed:
 			w.err = errClosed
-		case left < shortest:
-			w.err = errNoReplies
+		case outage:
+			w.err = t.server.breaker.err()
 		default:
-			bound = min(bound, left)
 			batch = append(batch, w)
 			continue
 		}
@@ -181,27 +168,38 @@ func (t *trips) batch() (batch []request, bound time.Duration) {
 		t.running--
 		t.ends.Done()
 	}
-	return batch, bound
+	return batch
 }
 
 // trip takes bound at most, and returns the requests that it has not settled. Where
 // it fails quickly those are sent again.
 func (t *trips) trip(bound time.Duration, requests ...request) []request {
+	start := time.Now()
+	var missed error // why nothing has had the reply that it should have had
 	persist(bound, func(bound time.Duration) (o outcome, settled bool) {
-		requests, o = t.attempt(bound, requests)
+		requests, o, missed = t.attempt(bound, requests)
 		return o, len(requests) == 0
 	})
+	if missed != nil {
+		t.server.breaker.missed(start, missed) // before the next batch is made
+	}
 	return requests
 }
 
-// attempt sends requests once and returns those that it has not settled, and what
-// is known the least of them.
-func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []request, worst outcome) {
+// attempt sends requests once and returns those that it has not settled, what
+// is known the least of them, and why none had the reply that it should have had.
+func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []request, worst outcome, missed error) {
 	worst = done
+	replied := false // or has failed for another reason
 	settle := func(r request, reply any, err error) {
 		o, settled := r.settle(reply, err)
 		if o.replied() {
-			t.server.health.heard() // before the next batch is made
+			t.server.health.heard()
+		}
+		if replied = replied || !unreachable(err); replied {
+			missed = nil
+		} else {
+			missed = err
 		}
 		if !settled {
 			unsettled = append(unsettled, r)
@@ -213,14 +211,14 @@ func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []re
 		for _, r := range requests {
 			settle(r, nil, err)
 		}
-		return unsettled, worst
+		return unsettled, worst, missed
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	if len(requests) == 1 {
 		reply, err := t.server.run(ctx, t.client, requests[0].write(t.server))
 		settle(requests[0], reply, err)
-		return unsettled, worst
+		return unsettled, worst, missed
 	}
 	commands := make([]command, len(requests))
 	for i, r := range requests {
@@ -230,7 +228,7 @@ func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []re
 		reply, err := cmd.Result()
 		settle(requests[i], reply, err)
 	}
-	return unsettled, worst
+	return unsettled, worst, missed
 }
 
 // prepared prepares an attempt and returns how long it may take from then on: a

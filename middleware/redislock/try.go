@@ -53,6 +53,9 @@ func (l *Locker) try(ctx context.Context, s *lease) error {
 		_, err := l.hold(ctx, s, a)
 		return err
 	}
+	if a.kept {
+		return s.end(keptBack(a))
+	}
 	busy := l.busy(s.key)
 	s.giveUp()
 	s.announce(nil) // whoever waits for it finds the turn passed on

@@ -1,0 +1,326 @@
+package redislock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/internal/guardtest"
+	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/redislock"
+)
+
+const outageTTL = 3 * time.Second
+
+// requireOutage requires that callers of l are told within a second of an outage that
+// has just begun, and those who come later at once.
+func requireOutage(t *testing.T, l *redislock.Locker) {
+	t.Helper()
+	start := time.Now()
+	_, err := l.Acquire(t.Context(), "first", lock.Options{TTL: outageTTL, Wait: time.Minute})
+	requireUnavailable(t, err, time.Since(start))
+	requireOutageKnown(t, l)
+}
+
+func requireOutageKnown(t *testing.T, l *redislock.Locker) {
+	t.Helper()
+	asks := map[string]func() error{
+		"wait": func() error {
+			_, err := l.Acquire(t.Context(), "key", lock.Options{TTL: outageTTL, Wait: time.Minute})
+			return err
+		},
+		"try":       func() error { _, err := l.Acquire(t.Context(), "key", lock.Options{TTL: outageTTL}); return err },
+		"interrupt": func() error { _, err := l.Interrupt(t.Context(), "key"); return err },
+	}
+	for name, ask := range asks {
+		var took []time.Duration
+		for range 40 {
+			start := time.Now()
+			err := ask()
+			took = append(took, time.Since(start))
+			requireUnavailable(t, err, took[len(took)-1])
+		}
+		slices.Sort(took)
+		require.Less(t, took[35], 5*time.Millisecond, "%s: %v", name, took) // a busy machine may hold up a few
+	}
+}
+
+// An outage costs one second once, whatever the kind of Redis: then callers are told
+// at once, until it is over, which is noticed without anybody asking.
+func TestL23_AnOutageCostsOnce(t *testing.T) {
+	single := func(f failure) func(*testing.T) (*redislock.Locker, func(), func()) {
+		return func(t *testing.T) (*redislock.Locker, func(), func()) {
+			b := startBackend(t)
+			return open(t, dial(t, b.line.Addr())), func() { f.begin(t, b) }, func() { f.over(t, b) }
+		}
+	}
+	topologies := map[string]func(*testing.T) (l *redislock.Locker, begin, over func()){
+		"killed":       single(killed),
+		"stopped":      single(stopped),
+		"refused":      single(refused),
+		"black hole":   single(blackHole),
+		"replies lost": single(noReplies),
+		"too slow":     single(failure{"", func(_ *testing.T, b backend) { b.line.Delay(time.Second) }, func(_ *testing.T, b backend) { b.line.Delay(0) }}),
+		"sentinel": func(t *testing.T) (*redislock.Locker, func(), func()) {
+			sentinel := redistest.StartSentinel(t)
+			far := proxiesOf(t, append(addrsOf(sentinel.Servers()), sentinel.Addrs()...)...)
+			l := open(t, sentinel.Client(func(o *redis.FailoverOptions) { o.Dialer = far.dial }))
+			return l, func() { far.blackHole(true) }, func() { far.blackHole(false) }
+		},
+		"cluster": func(t *testing.T) (*redislock.Locker, func(), func()) {
+			cluster := redistest.StartCluster(t)
+			far := proxiesOf(t, cluster.Addrs()...)
+			l := open(t, cluster.Client(func(o *redis.ClusterOptions) { o.Dialer = far.dial }))
+			for _, key := range []string{"first", "key"} { // of two masters
+				require.NoError(t, acquire(t, l, key, lock.Options{}).Release(t.Context()))
+			}
+			return l, func() {
+				far.blackHole(true)
+				_, _ = l.Acquire(t.Context(), "key", lock.Options{}) // each master costs it once
+			}, func() { far.blackHole(false) }
+		},
+		"quorum": func(t *testing.T) (*redislock.Locker, func(), func()) {
+			addrs := addrsOf(redistest.StartMasters(t, 3))
+			away := proxiesOf(t, addrs[:2]...)
+			l := openQuorum(t, []string{away[addrs[0]].Addr(), away[addrs[1]].Addr(), addrs[2]})
+			return l, func() { away.blackHole(true) }, func() { away.blackHole(false) }
+		},
+	}
+	for name, start := range topologies {
+		t.Run(name, func(t *testing.T) {
+			l, begin, over := start(t)
+			require.NoError(t, acquire(t, l, "first", lock.Options{TTL: outageTTL}).Release(t.Context()))
+			begin()
+			requireOutage(t, l)
+			over()
+			within := 2 * time.Second
+			if name == "killed" {
+				within += outageTTL // for which keys are kept back
+			}
+			require.Eventually(t, func() bool {
+				lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: patience})
+				return err == nil && assert.NoError(t, lease.Release(t.Context()))
+			}, within, time.Millisecond)
+		})
+	}
+}
+
+// A process that starts in an outage of a Cluster, of which it knows nothing yet.
+func TestClusterOutageFromTheStart(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	far := proxiesOf(t, cluster.Addrs()...)
+	far.blackHole(true)
+	seen := new(guardtest.Events)
+	l := open(t, cluster.Client(func(o *redis.ClusterOptions) { o.Dialer = far.dial }), redislock.WithObserver(seen.Observe))
+	requireOutage(t, l)
+	far.blackHole(false)
+	guardtest.Await[lock.BackendRecovered](t, seen)
+	require.NoError(t, acquire(t, l, "key", lock.Options{}).Release(t.Context()))
+	assert.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
+}
+
+// A quorum does without a member that does not answer, and is not held up by it.
+func TestQuorumWithoutAMember(t *testing.T) {
+	addrs := addrsOf(redistest.StartMasters(t, 3))
+	away := proxiesOf(t, addrs[0])
+	seen := new(guardtest.Events)
+	l := openQuorum(t, []string{away[addrs[0]].Addr(), addrs[1], addrs[2]}, redislock.WithObserver(seen.Observe))
+	crowd(t, l, 10)
+	away.blackHole(true)
+	crowd(t, l, 10)
+	guardtest.Await[lock.BackendFailed](t, seen)
+	crowd(t, l, 10)
+	away.blackHole(false)
+	guardtest.Await[lock.BackendRecovered](t, seen)
+}
+
+// Whoever waits when an outage is noticed is told then: behind a holder in another
+// process, behind one in its own, and behind others of its own.
+func TestL23_WhoWaitsIsToldOfAnOutage(t *testing.T) {
+	b := startBackend(t)
+	l, peer := open(t, dial(t, b.line.Addr())), open(t, b.Client())
+	theirs, ours := acquire(t, peer, "theirs", lock.Options{}), acquire(t, l, "ours", lock.Options{})
+	told := make(chan time.Time, 20)
+	for i := range cap(told) {
+		go func() {
+			_, err := l.Acquire(t.Context(), []string{"theirs", "ours"}[i%2], lock.Options{Wait: time.Minute})
+			assert.ErrorIs(t, err, lock.ErrUnavailable)
+			told <- time.Now()
+		}()
+	}
+	require.Eventually(t, func() bool { return len(b.Keys("*{theirs}:queue")) == 1 }, patience, time.Millisecond)
+
+	blackHole.begin(t, b)
+	start := time.Now()
+	_, err := l.Acquire(t.Context(), "another", lock.Options{})
+	requireUnavailable(t, err, time.Since(start))
+	noticed := time.Now()
+	for range cap(told) {
+		select {
+		case at := <-told:
+			require.Less(t, at.Sub(noticed), 250*time.Millisecond)
+		case <-time.After(patience):
+			require.Fail(t, "somebody still waits")
+		}
+	}
+
+	// Of their own holders they hear nothing, and take nothing away.
+	require.NoError(t, ours.Context().Err())
+	start = time.Now()
+	require.ErrorIs(t, ours.Release(t.Context()), lock.ErrUnavailable)
+	require.Less(t, time.Since(start), 250*time.Millisecond, "the rest is done in the background")
+	blackHole.over(t, b)
+	require.NoError(t, acquire(t, peer, "ours", lock.Options{Wait: lock.DefaultTTL / 2}).Release(t.Context()))
+	require.NoError(t, theirs.Release(t.Context()))
+	require.Eventually(t, func() bool {
+		lease, err := l.Acquire(t.Context(), "theirs", lock.Options{Wait: patience})
+		return err == nil && assert.NoError(t, lease.Release(t.Context()))
+	}, patience, time.Millisecond)
+}
+
+// The operator reads that an outage is over also where nobody asks.
+func TestOutageEndsByItself(t *testing.T) {
+	b := startBackend(t)
+	seen := new(guardtest.Events)
+	l := open(t, dial(t, b.line.Addr()), redislock.WithObserver(seen.Observe))
+	require.NoError(t, acquire(t, l, "key", lock.Options{TTL: outageTTL}).Release(t.Context()))
+	killed.begin(t, b)
+	requireOutage(t, l)
+	require.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
+	killed.over(t, b)
+	over := time.Now()
+	recovered := guardtest.Await[lock.BackendRecovered](t, seen)
+	require.Less(t, time.Since(over), 3*time.Second)
+	require.Equal(t, "redis at "+b.line.Addr(), recovered.Backend)
+	require.Len(t, guardtest.Of[lock.BackendFailed](seen), 1)
+
+	// It may have forgotten holders.
+	kept := guardtest.Of[lock.KeptBack](seen)
+	require.Len(t, kept, 1)
+	require.Equal(t, recovered.Backend, kept[0].Backend)
+	require.InDelta(t, outageTTL, kept[0].For, float64(2*time.Second))
+	for name, wait := range map[string]time.Duration{"a try": 0, "a short wait": 100 * time.Millisecond} {
+		start := time.Now()
+		_, err := l.Acquire(t.Context(), "key", lock.Options{TTL: outageTTL, Wait: wait})
+		requireUnavailable(t, err, time.Since(start))
+		var until *lock.UnavailableError
+		require.ErrorAs(t, err, &until, name)
+		require.Less(t, until.After, outageTTL)
+		require.Greater(t, until.After, time.Second)
+	}
+	require.NoError(t, acquire(t, l, "key", lock.Options{TTL: outageTTL, Wait: patience}).Release(t.Context()))
+}
+
+// A connection that swallows what it is sent costs who uses it, and nobody else.
+func TestABadConnectionIsNoOutage(t *testing.T) {
+	server := redistest.Start(t)
+	swallow := new(atomic.Bool)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &swallowing{Conn: conn, next: swallow}, err
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	seen := new(guardtest.Events)
+	l := open(t, client, redislock.WithObserver(seen.Observe))
+	crowd(t, l, 20)
+	var failed, served atomic.Int32
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := l.Acquire(t.Context(), fmt.Sprint(i), lock.Options{Wait: time.Second})
+				if err != nil {
+					failed.Add(1)
+					continue
+				}
+				served.Add(1)
+				_ = lease.Release(t.Context())
+			}
+		})
+	}
+	pause(200 * time.Millisecond)
+	swallow.Store(true)
+	all.Wait()
+	require.False(t, swallow.Load(), "a connection has begun to swallow")
+	require.LessOrEqual(t, failed.Load(), int32(1))
+	require.Greater(t, served.Load(), int32(100))
+}
+
+// swallowing is a connection that swallows all replies once it has taken its turn.
+type swallowing struct {
+	net.Conn
+	next *atomic.Bool
+	mine atomic.Bool
+}
+
+func (c *swallowing) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err == nil && c.next.CompareAndSwap(true, false) {
+			c.mine.Store(true)
+		}
+		if err != nil || !c.mine.Load() {
+			return n, err
+		}
+	}
+}
+
+// A crowd that meets an outage does not dial for each of its callers, and does not come
+// back all at once.
+func TestOutageIsNoHerd(t *testing.T) {
+	b := startBackend(t)
+	var dials atomic.Int32
+	client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: 10, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	l := open(t, client)
+	crowd(t, l, 100)
+
+	refused.begin(t, b)
+	requireOutage(t, l)
+	dials.Store(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var served, denied atomic.Int32
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := l.Acquire(ctx, fmt.Sprint(i), lock.Options{Wait: patience})
+				switch {
+				case err == nil:
+					served.Add(1)
+					assert.NoError(t, lease.Release(ctx))
+				case ctx.Err() == nil:
+					denied.Add(1)
+					assert.ErrorIs(t, err, lock.ErrUnavailable)
+				}
+				pause(10 * time.Millisecond)
+			}
+		})
+	}
+	pause(2 * time.Second)
+	require.Greater(t, denied.Load(), int32(1000))
+	require.Less(t, dials.Load(), int32(200), "in two seconds of probes")
+
+	dials.Store(0)
+	refused.over(t, b)
+	require.Eventually(t, func() bool { return served.Load() > 200 }, patience, time.Millisecond)
+	require.Less(t, dials.Load(), int32(40), "as many as there may be")
+	cancel()
+	all.Wait()
+}
