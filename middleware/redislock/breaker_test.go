@@ -108,7 +108,7 @@ func TestL23_AnOutageCostsOnce(t *testing.T) {
 				within += outageTTL // for which keys are kept back
 			}
 			require.Eventually(t, func() bool {
-				lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: patience})
+				lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: outageTTL, Wait: patience})
 				return err == nil && assert.NoError(t, lease.Release(t.Context()))
 			}, within, time.Millisecond)
 		})

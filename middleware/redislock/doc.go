@@ -13,8 +13,8 @@
 //
 //   - One Locker for each process. It opens connections of its own when they are
 //     needed: half as many as PoolSize of the given client to acquire, as many to
-//     release, and eight more: four to renew, one each to clean up, to interrupt, to
-//     look for restarts and to hear of grants; in a Cluster and with a quorum as many
+//     release, and nine more: four to renew, one each to clean up, to interrupt, to
+//     look for restarts, to probe and to hear of grants; in a Cluster and with a quorum as many
 //     to each master that is used. Where more callers come at a time, they share round trips, up to
 //     128 each. One scheduler renews all leases.
 //   - Redis 6.2 or later, in whatever shape there is: see below. Its user must be
@@ -91,18 +91,35 @@
 // without each of them.
 //
 // After a restart of the server, which may have forgotten holders, no free key is
-// given out for one TTL: by then its holder has noticed. Who does not wait as
-// long is told [lock.ErrUnavailable], or that the key is busy where it did not
-// wait at all.
+// given out for one TTL: by then its holder has noticed. The operator is told
+// ([lock.KeptBack]); who is not willing to wait as long is told at once, with a
+// [lock.UnavailableError] that says how long it will be.
 //
 // A question to Redis that has no answer is given up after half a second, or
 // after 0.8 s where its connection had to be opened first, whatever the TTL and
 // the options of the given client; one that failed within a quarter of a second
 // is asked again. Where as many trips are under way as may be, an acquire waits
 // for one as long as it is willing to wait at all, but at least 0.8 s,
-// and a release up to two seconds; where nothing has a reply, 0.8 s with the trip
-// itself. What then has no answer is cleaned up in the background, until Redis
-// acknowledges.
+// and a release up to two seconds. What then has no answer is cleaned up in the
+// background, until Redis acknowledges.
+//
+// # When Redis is away
+//
+// A trip that had no reply, while nothing else had one either, opens the circuit breaker
+// of its server. Everybody who waits for that server is then told
+// [lock.ErrUnavailable], also behind a holder of the same process; who comes is
+// told at once; and a lock that is released meanwhile is freed in the background. A
+// probe is sent every 0.1 to 0.2 s, and the first that has a reply closes the breaker:
+// an outage costs the callers that meet it 0.8 s, those after them nothing, and it is over
+// without any of them. Renewals go on throughout, so a lease is lost when an outage has
+// lasted for its TTL. A server that replies, and be it that it refuses what it is asked,
+// is asked. In a quorum a member that is away is left out, and it is an outage when
+// a majority is.
+//
+// The operator reads of an outage twice, with the reason when it begins
+// ([lock.BackendFailed]) and when there has been none for a second
+// ([lock.BackendRecovered]). A process in which nobody asks, and some wait for other
+// processes, notices within three seconds.
 //
 // # What to allow
 //
