@@ -20,7 +20,7 @@ import (
 // handlerFor is a whole server but for Redis.
 func handlerFor(t *testing.T, b backend, wait time.Duration) http.Handler {
 	t.Helper()
-	page, err := newPage(wait)
+	page, err := newPage(wait, &outage{fallback: fallbackNone})
 	require.NoError(t, err)
 	return newHandler(b, ginlock.New(memlock.New(), sessionKey, middleware.WithWait(wait), middleware.WithDeny(middleware.OpenAIErrors)), page)
 }
@@ -181,7 +181,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 	assert.Contains(t, w.Body.String(), "at most 5s")
-	for _, name := range []string{"style.css", "app.js", "api.js", "race.js", "words.js"} {
+	for _, name := range []string{"style.css", "app.js", "api.js", "race.js", "status.js", "words.js"} {
 		w := do(h, "GET", "/page/"+name, "")
 		assert.Equal(t, http.StatusOK, w.Code, name)
 		assert.NotEmpty(t, w.Body.String(), name)

@@ -22,6 +22,7 @@ type config struct {
 	apiKey     string         // for upstream; "": none
 	modelDelay time.Duration
 	wait       time.Duration
+	fallback   fallback
 }
 
 const help = `A chat server that answers each session's messages one at a time, however
@@ -43,6 +44,10 @@ many copies of it run. It speaks OpenAI's chat completions API.
   -wait d              how long a message waits while another one of its session
                        is being answered, before it gets a 429 (default 3s; 0
                        rejects at once)
+  -fallback what       what a message does while Redis cannot be reached (default
+                       none). none: it is refused with a 503. local: this
+                       server takes turns for its own messages only. open: it is
+                       answered without taking turns.
 
 One message at a time goes for a user's session.
 
@@ -59,7 +64,7 @@ the user from its authentication, and refuses who has none.
 // The error is flag.ErrHelp where the usage was asked for; no error holds a
 // password or an API key.
 func parseConfig(args []string, getenv func(string) string) (config, error) {
-	c := config{listen: "127.0.0.1:8080", modelDelay: 30 * time.Millisecond, wait: 3 * time.Second}
+	c := config{listen: "127.0.0.1:8080", modelDelay: 30 * time.Millisecond, wait: 3 * time.Second, fallback: fallbackNone}
 	var redisAddr, upstream, apiKey string
 	flags := flag.NewFlagSet("chatserver", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -69,6 +74,7 @@ func parseConfig(args []string, getenv func(string) string) (config, error) {
 	flags.StringVar(&apiKey, "api-key", "", "")
 	flags.Func("model-delay", "", durationTo(&c.modelDelay))
 	flags.Func("wait", "", durationTo(&c.wait))
+	flags.Func("fallback", "", fallbackTo(&c.fallback))
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}

@@ -15,7 +15,7 @@ func noEnv(string) string { return "" }
 func TestParseConfigDefaults(t *testing.T) {
 	c, err := parseConfig(nil, func(string) string { t.Error("the environment is for -upstream only"); return "" })
 	require.NoError(t, err)
-	assert.Equal(t, config{listen: "127.0.0.1:8080", modelDelay: 30 * time.Millisecond, wait: 3 * time.Second}, c)
+	assert.Equal(t, config{listen: "127.0.0.1:8080", modelDelay: 30 * time.Millisecond, wait: 3 * time.Second, fallback: fallbackNone}, c)
 }
 
 func TestParseConfig(t *testing.T) {
@@ -39,6 +39,9 @@ func TestParseConfig(t *testing.T) {
 		{"-wait=0", func(c config) any { return c.wait }, time.Duration(0)},
 		{"-wait 1m", func(c config) any { return c.wait }, time.Minute},
 		{"-model-delay=0s", func(c config) any { return c.modelDelay }, time.Duration(0)},
+		{"-fallback=none", func(c config) any { return c.fallback }, fallbackNone},
+		{"-fallback local", func(c config) any { return c.fallback }, fallbackLocal},
+		{"-fallback=open -redis=redis:6380", func(c config) any { return c.fallback }, fallbackOpen},
 		{"-upstream=https://api.openai.com/v1", func(c config) any { return c.upstream.String() }, "https://api.openai.com/v1"},
 		{"-upstream=http://h/a/v1//", func(c config) any { return c.upstream.String() }, "http://h/a/v1"},
 		{up, func(c config) any { return c.apiKey }, "sk-env"},
@@ -63,6 +66,8 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"-wait=3", `invalid value "3" for flag -wait: must be 0 or a duration such as 500ms or 3s`},
 		{"-wait=-1s", `invalid value "-1s" for flag -wait: must be 0 or a duration such as 500ms or 3s`},
 		{"-model-delay=fast", `invalid value "fast" for flag -model-delay: must be 0 or a duration such as 500ms or 3s`},
+		{"-fallback=maybe", `invalid value "maybe" for flag -fallback: must be none, local or open`},
+		{"-fallback=", `invalid value "" for flag -fallback: must be none, local or open`},
 		{"-listen=8080", `-listen "8080": must be host:port, as in 127.0.0.1:8080`},
 		{"-listen=:99999", `-listen ":99999": must be host:port, as in 127.0.0.1:8080`},
 		{"-redis=", "-redis: must be host:port or a URL such as redis://:password@localhost:6379/0"},
@@ -91,7 +96,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 		_, err := parseConfig([]string{arg}, noEnv)
 		require.ErrorIs(t, err, flag.ErrHelp)
 	}
-	for _, name := range []string{"-listen", "-redis", "-upstream", "-api-key", "-model-delay", "-wait", "OPENAI_API_KEY"} {
+	for _, name := range []string{"-listen", "-redis", "-upstream", "-api-key", "-model-delay", "-wait", "-fallback", "OPENAI_API_KEY"} {
 		assert.Contains(t, help, name)
 	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/reqlock/reqlock/ginlock"
 	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/redislock"
 )
 
@@ -65,20 +66,21 @@ func run(ctx context.Context, c config, out io.Writer) error {
 		return err
 	}
 	defer closeRedis()
-	locks, err := redislock.New(rdb)
+	redis := &outage{fallback: c.fallback}
+	locks, err := redislock.New(rdb, redislock.WithObserver(redis.observed(lock.LogTo(nil))))
 	if err != nil {
 		return err
 	}
 	defer locks.Close()
-	guard := ginlock.New(locks, sessionKey,
+	guard := ginlock.New(locks, sessionKey, append(c.fallback.options(),
 		middleware.WithWait(c.wait),
-		middleware.WithDeny(middleware.OpenAIErrors))
+		middleware.WithDeny(middleware.OpenAIErrors))...)
 
 	var b backend = demoModel{delay: c.modelDelay}
 	if c.upstream != nil {
 		b = newUpstream(c.upstream, c.apiKey)
 	}
-	page, err := newPage(c.wait)
+	page, err := newPage(c.wait, redis)
 	if err != nil {
 		return err
 	}

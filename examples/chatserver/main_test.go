@@ -35,6 +35,20 @@ type pod struct {
 	url string // without a slash at its end
 }
 
+// get returns what is served at a path. It may be called from any goroutine.
+func (p *pod) get(t *testing.T, path string) string {
+	t.Helper()
+	resp, err := newClient(t).Get(p.url + path)
+	if !assert.NoError(t, err) {
+		return ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	assert.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	return string(body)
+}
+
 func binary(t *testing.T) string {
 	t.Helper()
 	return proctest.Build(t, "github.com/reqlock/reqlock/examples/chatserver")

@@ -197,6 +197,7 @@ func TestRedisGoesAway(t *testing.T) {
 	p := startPod(t, "-redis", srv.Addr(), "-model-delay", "0")
 	client := newClient(t)
 	require.Equal(t, http.StatusOK, (&call{user: "alice"}).send(t, client, p.url).status)
+	require.Equal(t, `{"redis":"ok","seconds":0,"fallback":"none"}`, p.get(t, statusPath))
 
 	srv.Kill()
 	for range 3 {
@@ -209,10 +210,16 @@ func TestRedisGoesAway(t *testing.T) {
 		assert.NotContains(t, c.body, srv.Addr())
 	}
 	p.WaitFor("backend unavailable")
+	assert.Regexp(t, `^{"redis":"away","seconds":\d+,"fallback":"none"}$`, p.get(t, statusPath))
 
 	// It may have forgotten a holder: no free key is given out for one TTL, 10 s.
 	srv.Restart()
 	require.Eventually(t, func() bool {
 		return (&call{user: "alice"}).send(t, client, p.url).status == http.StatusOK
 	}, 20*time.Second, 100*time.Millisecond)
+	p.WaitFor("backend available again")
+	require.Eventually(t, func() bool {
+		return p.get(t, statusPath) == `{"redis":"ok","seconds":0,"fallback":"none"}`
+	}, 5*time.Second, 100*time.Millisecond)
+	assert.NotContains(t, p.Output(), statusPath, "the log is not for that")
 }

@@ -55,8 +55,8 @@ func logRequest(c *gin.Context) {
 	start := time.Now()
 	defer func() {
 		r := c.Request
-		if r.URL.Path == "/healthz" {
-			return
+		if r.URL.Path == "/healthz" || r.URL.Path == statusPath {
+			return // asked all the time
 		}
 		slog.Info("request", "method", r.Method, "path", r.URL.Path, "status", c.Writer.Status(), "took", time.Since(start).Round(time.Millisecond))
 	}()

@@ -70,6 +70,7 @@ func TestStartSaysWhatItIs(t *testing.T) {
 		want []string
 	}{
 		{"", []string{"model: reqlock-demo, built in", "redis: embedded"}},
+		{"-fallback local", []string{"redis: embedded"}},
 		{"-redis redis://:secret@" + srv.Addr() + " -upstream http://127.0.0.1:1/v1 -api-key sk-secret", []string{"model: those of http://127.0.0.1:1/v1", "redis: " + srv.Addr()}},
 	}
 	for _, tt := range tests {

@@ -34,6 +34,13 @@ export async function models() {
   return (await response.json()).data.map((m) => String(m.id));
 }
 
+// status resolves to what the server says of Redis.
+export async function status(signal) {
+  const response = await fetch("/page/status.json", { signal });
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
 async function post({ user, session, model, messages, signal }) {
   const headers = { "Content-Type": "application/json" };
   if (user) headers["X-User-ID"] = user;

@@ -1,5 +1,6 @@
 import { chat, models } from "/page/api.js";
 import { race } from "/page/race.js";
+import { checkStatus } from "/page/status.js";
 import { explain, timing } from "/page/words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -75,6 +76,7 @@ async function send(text) {
   } catch (err) {
     answer.note.textContent = explain(err);
     answer.div.classList.add("failed");
+    checkStatus();
   } finally {
     running = null;
     setRunning(false);
@@ -109,6 +111,7 @@ for (const button of document.querySelectorAll("[data-race]")) {
   button.addEventListener("click", () => race(button.dataset.race, $("model").value.trim()));
 }
 
+checkStatus();
 try {
   const names = await models();
   for (const name of names) {

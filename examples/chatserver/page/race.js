@@ -1,4 +1,5 @@
 import { chat } from "/page/api.js";
+import { checkStatus } from "/page/status.js";
 import { explain, seconds, timing } from "/page/words.js";
 
 // Long enough for the second message to wait visibly.
@@ -89,6 +90,7 @@ class Tab {
       this.ended = elapsed();
       this.failed = true;
       this.done = explain(err);
+      checkStatus();
     }
   }
 

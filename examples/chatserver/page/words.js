@@ -16,9 +16,40 @@ export function explain(err) {
     console.error(err);
     return "This page has failed; the console says how.";
   }
-  const busy = err.code === "session_busy" || err.code === "queue_full";
   const status = err.status ? ` (${err.status})` : "";
-  const what = busy ? `Turned away${status}: this session is still busy with another message.` : `${err.message}${status}`;
+  const why = denials.get(err.code);
+  const what = why ? `Turned away${status}: ${why}.` : `${err.message}${status}`;
   const retry = err.retryAfter ? ` Try again in ${err.retryAfter} s, says the server’s Retry-After.` : "";
   return what + retry;
+}
+
+const denials = new Map([
+  ["session_busy", "this session is still busy with another message"],
+  ["queue_full", "this session is still busy with another message"],
+  ["unavailable", "the lock service is unavailable"],
+]);
+
+// outage says what is the matter with Redis, in three parts of which the second
+// changes with time; null where all is well.
+export function outage({ redis, seconds, fallback }) {
+  switch (redis) {
+    case "away":
+      return ["Redis cannot be reached (for ", duration(seconds), `): ${meanwhile[fallback]}.`];
+    case "kept_back":
+      return ["Redis was restarted: sessions are kept back for ", duration(seconds), "."];
+    default:
+      return null;
+  }
+}
+
+const meanwhile = {
+  none: "messages are turned away",
+  local: "this server takes turns for its own messages only",
+  open: "messages are answered without taking turns",
+};
+
+function duration(seconds) {
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`;
 }
