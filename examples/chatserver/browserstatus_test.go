@@ -41,7 +41,7 @@ func TestPageTellsStatus(t *testing.T) {
 			b.until(reads(tt.away))
 			o.note(lock.KeptBack{For: 6 * time.Second})
 			o.note(lock.BackendRecovered{})
-			b.until(reads(`Redis was restarted: sessions are kept back for \d s\.`))
+			b.until(reads(`Redis was restarted and gives nothing out \(for another \d s\): `))
 			b.until(noBanner)
 		})
 	}
@@ -104,7 +104,7 @@ func TestPageTellsOutage(t *testing.T) {
 
 	srv.Restart()
 	// Nobody asks: the Locker finds out by itself.
-	b.until(reads(`Redis was restarted: sessions are kept back for \d+ s\.`))
+	b.until(reads(`Redis was restarted and gives nothing out \(for another \d+ s\): `))
 	b.until(noBanner)
 	p.WaitFor("backend available again")
 	b.say("and now")

@@ -51,6 +51,20 @@ func TestFallbackLocal(t *testing.T) {
 	crowd("after")
 }
 
+// A server with a fallback starts without Redis, and uses it once it is there.
+func TestFallbackFromTheStart(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Kill()
+	p := startPod(t, "-redis", srv.Addr(), "-model-delay", "0", "-fallback", "local")
+	p.WaitFor("cannot use Redis yet")
+	client := newClient(t)
+	send := func() { assert.Equal(t, http.StatusOK, (&call{user: "alice"}).send(t, client, p.url).status) }
+	send()
+	p.WaitFor("requests run with the fallback")
+	srv.Restart()
+	require.Eventually(t, func() bool { send(); return len(srv.Keys("reqlock:*")) > 0 }, 20*time.Second, 100*time.Millisecond)
+}
+
 // While Redis is away nobody waits for anybody.
 func TestFallbackOpen(t *testing.T) {
 	srv := redistest.Start(t)

@@ -61,7 +61,7 @@ func fail(code int, err error) {
 
 // run serves until ctx is done.
 func run(ctx context.Context, c config, out io.Writer) error {
-	rdb, closeRedis, err := openRedis(c.redis)
+	rdb, closeRedis, err := openRedis(c.redis, c.fallback)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 
 const pingTimeout = 2 * time.Second
 
-// openRedis returns a client for the Redis of o, which has answered, or for an
-// embedded one where o is nil.
-func openRedis(o *redis.Options) (client *redis.Client, closeAll func(), err error) {
+// openRedis returns a client for the Redis of o, or for an embedded one where o is
+// nil. It has answered, unless f does without it: then it need not be there yet.
+func openRedis(o *redis.Options, f fallback) (client *redis.Client, closeAll func(), err error) {
 	if o == nil {
 		m, err := startEmbedded()
 		if err != nil {
@@ -26,7 +27,10 @@ func openRedis(o *redis.Options) (client *redis.Client, closeAll func(), err err
 	// Once, and no longer than we wait: who starts this wants to know.
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	client = redis.NewClient(o)
-	if err := ping(client); err != nil {
+	err = ping(client)
+	if _, replied := errors.AsType[redis.Error](err); err != nil && f != fallbackNone && !replied {
+		slog.Warn("cannot use Redis yet", "addr", o.Addr, "err", err, "fallback", f)
+	} else if err != nil {
 		_ = client.Close()
 		return nil, nil, fmt.Errorf("cannot use Redis at %s: %w", o.Addr, err)
 	}

@@ -34,6 +34,7 @@ func TestStartFails(t *testing.T) {
 		{"Redis away", "-redis 127.0.0.1:1", 1, "chatserver: cannot use Redis at 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"},
 		{"not a Redis", "-redis " + port, 1, "chatserver: cannot use Redis at " + port + ": no answer in 2s"},
 		{"no password", "-redis " + withPassword.Addr(), 1, "chatserver: cannot use Redis at " + withPassword.Addr() + ": NOAUTH "},
+		{"no password, with a fallback", "-fallback open -redis " + withPassword.Addr(), 1, "chatserver: cannot use Redis at " + withPassword.Addr() + ": NOAUTH "},
 		{"wrong password", "-redis redis://:hunter2@" + withPassword.Addr(), 1, "chatserver: cannot use Redis at " + withPassword.Addr() + ": WRONGPASS "},
 	}
 	for _, tt := range tests {

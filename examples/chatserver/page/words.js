@@ -36,7 +36,7 @@ export function outage({ redis, seconds, fallback }) {
     case "away":
       return ["Redis cannot be reached (for ", duration(seconds), `): ${meanwhile[fallback]}.`];
     case "kept_back":
-      return ["Redis was restarted: sessions are kept back for ", duration(seconds), "."];
+      return ["Redis was restarted and gives nothing out (for another ", duration(seconds), `): ${meanwhile[fallback]}.`];
     default:
       return null;
   }
