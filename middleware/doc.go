@@ -44,15 +44,45 @@
 //   - [WithMaxHold] is preferable to a timeout middleware: it ends the work,
 //     not only the response. One that comes before the guard also cuts the
 //     wait short; the client then gets what [Busy] says.
-//   - Two guards around one handler MUST use different keys, and every route
-//     must take them in the same order: a lock is not re-entrant. For the same
-//     reason a handler MUST NOT call its own service under the key it holds.
+//   - Two guards around one handler that use different keys MUST be in the same
+//     order on every route; see below for those with the same key.
 //
-// # Two bounds
+// # The same key twice
 //
-// The TTL bounds recovery from a crash: how long a key stays held after the
-// process holding it has died. It is renewed for as long as the handler runs,
-// so it says nothing about the work. MaxHold bounds the work.
+// A guard inside a guard on the same request, with the same Locker and the same key,
+// runs its handler under the lease that the outer one holds: it acquires nothing,
+// and of its options [WithMaxHold] and [WithDeny] go on working. So it does with
+// others between them, as long as the request's context is passed on.
+//
+// A handler that calls its own service over HTTP with the key it holds waits for
+// itself: that is another request, which gets 429 once [WithWait] is over. Ways out:
+//
+//   - Call the function, not the service.
+//   - Use another key for the inner call.
+//   - [WithSkip] for requests that carry a secret of the service, compared in
+//     constant time: who knows it passes without a lock.
+//
+// # Which timeouts
+//
+// Longest work < MaxHold. The TTL only bounds recovery from a crash: how long a key
+// stays held after the process holding it has died. It is renewed for as long as
+// the handler runs, so it says nothing about the work, and need not be longer than
+// that.
+//
+// Wait < the timeouts of clients and proxies, less the work: a request that waits
+// for longer than its client does is served for nobody.
+//
+// # When the Locker is unavailable
+//
+// A request that cannot be told whether its key is free is turned away with 503, in
+// redislock's case within a second and then at once. [WithFallback] sets what is
+// asked instead: memlock.New() still keeps one process from running two handlers of
+// a key, [lock.Open] lets all of them run. A 429 is never an outage: there is
+// somebody who has the key, be it in the fallback.
+//
+// Processes notice an outage, and its end, one after the other. So for as long as
+// it lasts, and at both ends, handlers of different processes can overlap, unless
+// the fallback is one that they share.
 //
 // # Limits
 //

@@ -16,9 +16,10 @@ import (
 // with [NewGuard]. All methods may be called concurrently.
 type Guard struct {
 	config
-	locks lock.Locker
-	key   keyfuncs.Func
-	holds holdTime
+	locks   lock.Locker
+	standIn *standIn // nil: there is none
+	key     keyfuncs.Func
+	holds   holdTime
 }
 
 // NewGuard returns a Guard that holds, with locks, the key that key derives
@@ -36,10 +37,18 @@ func NewGuard(locks lock.Locker, key keyfuncs.Func, opts ...Option) (*Guard, err
 		errs = append(errs, errors.New("middleware: the key function is nil"))
 	}
 	c, err := newConfig(opts)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	errs = append(errs, err)
+	if !isNil(locks) && !isNil(c.fallback) && same(locks, c.fallback) {
+		errs = append(errs, errors.New("middleware: WithFallback: it is the guard's own lock.Locker"))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Guard{config: c, locks: locks, key: key}, nil
+	g := &Guard{config: c, locks: locks, key: key}
+	if c.fallback != nil {
+		g.standIn = newStandIn(c.fallback, c.observer)
+	}
+	return g, nil
 }
 
 // isNil also finds the nil pointer inside an interface: what a constructor
@@ -79,7 +88,12 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.turnAway(w, r, keyDenial(err), "", time.Since(arrived))
 		return false
 	}
-	lease, body, err := g.lockFor(r, body, key)
+	v := g.outer(r.Context(), key)
+	nested := v != nil
+	if !nested {
+		v = &visit{Context: r.Context(), guard: g, key: key}
+		v.lease, body, err = g.lockFor(v, r, body)
+	}
 	wait := time.Since(arrived)
 	if err != nil {
 		g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), key, wait)
@@ -88,7 +102,12 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 	encoding := contentEncoding(w.Header()["Content-Encoding"])
 	w, sent := track(w)
-	cause := g.hold(w, r, body, next, lease, wait)
+	var cause error
+	if nested {
+		cause = g.holdOn(w, r, body, next, v.lease)
+	} else {
+		cause = g.hold(w, r, body, next, v, wait)
+	}
 	reason := cutOff(cause)
 	if reason == "" || sent.Written() && complete(w, r, sent) {
 		return true
@@ -103,22 +122,23 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	return true
 }
 
-// lockFor acquires the key, and returns the body that the handler is to read.
-// A request whose client would not be missed tries first, and reads its body
-// only if it has to wait.
-func (g *Guard) lockFor(r *http.Request, body io.ReadCloser, key string) (lock.Lease, io.ReadCloser, error) {
+// lockFor acquires the key of v, and returns the body that the handler is to
+// read. A request whose client would not be missed tries first, and reads its
+// body only if it has to wait.
+func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser) (lock.Lease, io.ReadCloser, error) {
 	o := g.acquire
 	read := body != r.Body // by the key function
 	if o.Wait > 0 && !read && hidesItsClient(r, body) {
+		deadline := time.Now().Add(o.Wait)
 		o.Wait = 0
-		lease, err := g.locks.Acquire(r.Context(), key, o)
+		lease, err := g.ask(v, o)
 		if !worthWaiting(err, g.acquire.Wait) {
 			return lease, body, err
 		}
-		o.Wait = g.acquire.Wait
 		body = readAhead(body)
+		o = o.WaitUntil(deadline)
 	}
-	lease, err := g.locks.Acquire(r.Context(), key, o)
+	lease, err := g.ask(v, o)
 	return lease, body, err
 }
 
@@ -129,6 +149,14 @@ func worthWaiting(err error, wait time.Duration) bool {
 		return u.After <= wait
 	}
 	return errors.Is(err, lock.ErrBusy)
+}
+
+// ask is one call of Acquire, and with a fallback a second.
+func (g *Guard) ask(v *visit, o lock.Options) (lock.Lease, error) {
+	if g.standIn != nil {
+		return g.standIn.acquire(v, g.locks, v.key, o)
+	}
+	return g.locks.Acquire(v, v.key, o)
 }
 
 // withBody returns r, or a copy of it, with a body that starts again.
@@ -146,5 +174,8 @@ func withBody(r *http.Request, body io.ReadCloser) *http.Request {
 // whether somebody held the key. key is what the guard's key function returns
 // for the request to be stopped.
 func (g *Guard) Interrupt(ctx context.Context, key string) (bool, error) {
+	if g.standIn != nil {
+		return g.standIn.interrupt(ctx, g.locks, key)
+	}
 	return g.locks.Interrupt(ctx, key)
 }

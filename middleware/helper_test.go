@@ -26,12 +26,13 @@ var user = keyfuncs.Header("X-User-ID")
 // last given. It is for one request at a time.
 type stub struct {
 	err      error
+	asked    bool
 	options  lock.Options
 	released context.Context
 }
 
 func (s *stub) Acquire(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
-	s.options = o
+	s.asked, s.options = true, o
 	if s.err != nil {
 		return nil, s.err
 	}

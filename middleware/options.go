@@ -89,7 +89,8 @@ func WithMaxQueue(n int) Option {
 // It counts from when the handler starts; the wait is not part of it. The key
 // stays held until the handler returns, since what still runs still needs it. A
 // handler that returns without having written anything is answered for with
-// [MaxHold]. One that does not care for its context and writes later has its
+// [MaxHold]; [lock.Overran] is sent at once, also where it never returns. One that
+// does not care for its context and writes later has its
 // connection broken off, and its client sees no answer at all, unless that
 // declared its Content-Length and is complete.
 //
@@ -112,17 +113,24 @@ func WithMaxHold(d time.Duration) Option {
 // default nothing does, and requests are turned away as [Unavailable].
 //
 //   - memlock.New(): this process stands in. Requests of one process exclude each
-//     other, those of different processes do not. Guards with the same keys take
-//     the same one.
+//     other, those of different processes do not. Guards of one Locker take the
+//     same one; guards of another Locker, whose keys may have the same text,
+//     another one.
 //   - [lock.Open]: requests run without a lock, with the fence 0.
 //   - any other Locker, a redislock on a second Redis for example.
 //
+// The guard's own Locker is refused.
+//
 // While the Locker answers, a request holds its key in the fallback as well: so
 // whenever one takes over from the other, a handler that still runs is waited for.
-// Of what the wait has left the fallback's is part.
+// [WithWait] is for both together. Where the fallback is unavailable, too, requests
+// go on without it as long as the Locker answers.
 //
 // A lease that the Locker gave out is not saved by the fallback: when it can't be
 // renewed for its TTL it is lost, and the handler is to stop.
+//
+// [lock.FallbackBegan] and [lock.FallbackEnded] say when requests run with it, and
+// [lock.Acquired] which do.
 func WithFallback(l lock.Locker) Option {
 	return func(c *config) error {
 		c.fallback = l
@@ -163,9 +171,10 @@ func WithDeny(deny DenyFunc) Option {
 }
 
 // WithObserver sets who is told of [lock.Acquired], [lock.Denied],
-// [lock.Abandoned] and [lock.Released]. The default is [lock.LogTo] with
-// [slog.Default], which warns of [KeyFailed] and [MaxHold] and has the rest at
-// debug level; an observer of your own replaces it.
+// [lock.Abandoned], [lock.Overran], [lock.Released], [lock.FallbackBegan] and
+// [lock.FallbackEnded]. The default is [lock.LogTo] with [slog.Default], which
+// warns of [KeyFailed], of a handler that overran and of a fallback that stands in,
+// and has what requests do at debug level; an observer of your own replaces it.
 //
 // A Locker has an observer of its own for what happens to its backend and its
 // leases; the two may be the same function.

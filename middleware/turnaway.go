@@ -45,7 +45,13 @@ func (g *Guard) lockDenial(ctx context.Context, err error, wait time.Duration) D
 	case errors.Is(err, lock.ErrQueueFull):
 		return newDenial(QueueFull, g.retryAfter(ahead, wait), err)
 	case errors.Is(err, lock.ErrUnavailable):
-		return newDenial(Unavailable, 0, err)
+		var after time.Duration
+		if outage, ok := errors.AsType[*lock.UnavailableError](err); ok {
+			after = outage.After
+		}
+		return newDenial(Unavailable, after, err)
+	case cutOff(err) != "": // a lease further out has ended, or that of the Locker while the fallback's was waited for
+		return newDenial(cutOff(err), 0, err)
 	case ctx.Err() == context.DeadlineExceeded: // one that came before WithWait's
 		return newDenial(Busy, g.retryAfter(ahead, wait), err)
 	default:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,25 @@ func TestOptionsWithDefaults(t *testing.T) {
 	}
 }
 
+func TestOptionsWaitUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where the clock stands still
+		o := lock.Options{TTL: time.Minute, Wait: time.Hour, MaxQueue: 7}
+		for left, want := range map[time.Duration]time.Duration{
+			time.Minute:          time.Minute,
+			2 * time.Hour:        2 * time.Hour,
+			time.Millisecond:     time.Millisecond,
+			time.Millisecond - 1: 0, // which Check would refuse
+			0:                    0,
+			-time.Second:         0,
+		} {
+			got := o.WaitUntil(time.Now().Add(left))
+			require.NoError(t, got.Check())
+			require.Equal(t, lock.Options{TTL: time.Minute, Wait: want, MaxQueue: 7}, got)
+		}
+		require.Equal(t, time.Hour, o.Wait)
+	})
+}
+
 // Each error matches itself and those it is a kind of, and no other: an outage
 // is told apart from contention, a theft from an expiry.
 func TestErrorsAreToldApart(t *testing.T) {
@@ -96,6 +116,18 @@ func TestBusyError(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, tt.err.Ahead, got.Ahead)
 	}
+}
+
+func TestUnavailableError(t *testing.T) {
+	inner := fmt.Errorf("redis: connection refused: %w", lock.ErrUnavailable)
+	err := fmt.Errorf("wrapped: %w", &lock.UnavailableError{Err: inner, After: 2 * time.Second})
+	require.ErrorIs(t, err, lock.ErrUnavailable)
+	require.ErrorIs(t, err, inner)
+	require.NotErrorIs(t, err, lock.ErrBusy)
+	require.EqualError(t, err, "wrapped: redis: connection refused: lock: backend unavailable (for another 2s)")
+	got, ok := errors.AsType[*lock.UnavailableError](err)
+	require.True(t, ok)
+	require.Equal(t, 2*time.Second, got.After)
 }
 
 type lease struct{ lock.Lease }

@@ -10,6 +10,7 @@
 //   - Callers get a key strictly in order of arrival.
 //   - Fences start from the clock, so that they go on rising when the process
 //     restarts, as long as its clock does not go back by more than it was down.
+//     See below for those beside another Locker.
 //   - There are no goroutines, nothing to close, and nothing is kept for a key
 //     that is free.
 package memlock
@@ -18,8 +19,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
-	"time"
 
 	"github.com/reqlock/reqlock/internal/turn"
 	"github.com/reqlock/reqlock/middleware/lock"
@@ -28,8 +27,8 @@ import (
 // A Locker excludes the goroutines of one process from each other. Make one
 // with [New]; all methods may be called concurrently.
 type Locker struct {
-	turns turn.Queue[*lease]
-	fence atomic.Uint64 // of the newest lease of any key
+	turns  turn.Queue[*lease]
+	fences fences
 }
 
 var _ lock.Locker = (*Locker)(nil)
@@ -52,12 +51,14 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 	s := new(lease)
 	inner, cancel := context.WithCancelCause(ctx)
 	s.ctx, s.cancel = lock.NewContext(inner, s), cancel
+	seen := take(ctx, key)
 	t, err := l.turns.Enter(ctx, key, s, o.Wait, o.MaxQueue)
 	if err != nil {
 		cancel(err)
 		return nil, err
 	}
-	s.turn, s.key, s.fence = t, key, l.nextFence()
+	l.fences.note(seen)
+	s.turn, s.key, s.fence = t, key, l.fences.next()
 	return s, nil
 }
 
@@ -71,17 +72,4 @@ func (l *Locker) Interrupt(_ context.Context, key string) (bool, error) {
 		s.cancel(lock.ErrInterrupted)
 	}
 	return ok, nil
-}
-
-// nextFence returns the greater of the last fence + 1 and the time in
-// microseconds, which stays below 1<<53 until the year 2255.
-func (l *Locker) nextFence() uint64 {
-	now := uint64(time.Now().UnixMicro())
-	for {
-		last := l.fence.Load()
-		next := max(last+1, now)
-		if l.fence.CompareAndSwap(last, next) {
-			return next
-		}
-	}
 }

@@ -1,0 +1,59 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+)
+
+// limit returns a child of ctx that ends with ErrMaxHold when MaxHold is over,
+// and in which lock.From finds the lease with that same context. There is a
+// timer behind it and no goroutine. Without MaxHold it returns ctx and nil,
+// whose methods do nothing.
+func (g *Guard) limit(ctx context.Context, lease lock.Lease) (context.Context, *limited) {
+	if g.maxHold == 0 {
+		return ctx, nil
+	}
+	timed, cancel := context.WithTimeoutCause(ctx, g.maxHold, lock.ErrMaxHold)
+	l := &limited{Lease: lease, cancel: cancel}
+	l.ctx = lock.NewContext(timed, l)
+	l.tell = sync.OnceFunc(func() {
+		// A limit further out may have been first, and is told of there.
+		if errors.Is(context.Cause(timed), lock.ErrMaxHold) && !errors.Is(context.Cause(ctx), lock.ErrMaxHold) {
+			g.observer(context.WithoutCancel(l.ctx), lock.Overran{Key: lease.Key(), Fence: lease.Fence(), Hold: g.maxHold})
+		}
+	})
+	l.forget = context.AfterFunc(timed, l.tell)
+	return l.ctx, l
+}
+
+// A limited lease is one that its handler may hold for MaxHold only.
+type limited struct {
+	lock.Lease
+	ctx    context.Context
+	cancel context.CancelFunc
+	tell   func() // sends Overran if it is due, once; returns when that is done
+	forget func() bool
+}
+
+func (l *limited) Context() context.Context { return l.ctx }
+
+// settle is called when the handler has returned. What was due by then has been
+// sent when it returns, and nothing is sent after that.
+func (l *limited) settle() {
+	if l == nil {
+		return
+	}
+	l.forget()
+	if l.ctx.Err() != nil {
+		l.tell()
+	}
+}
+
+func (l *limited) stop() {
+	if l != nil {
+		l.cancel()
+	}
+}
