@@ -19,6 +19,7 @@ import (
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/memlock"
 	"github.com/reqlock/reqlock/middleware/redislock"
 )
 
@@ -82,9 +83,16 @@ func fenced(r *http.Request, order string, store interface {
 	return err
 }
 
+func withFallback(locks lock.Locker, key keyfuncs.Func) func(http.Handler) http.Handler {
+	// import "github.com/reqlock/reqlock/middleware/memlock"
+	local := memlock.New() // one for all guards of a Locker
+	guard := httplock.New(locks, key, middleware.WithFallback(local))
+	return guard
+}
+
 func userOf(context.Context) string { return "" }
 
-var _ = []any{open, clients, netHTTP, inGin, fenced}
+var _ = []any{open, clients, netHTTP, inGin, fenced, withFallback}
 
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
@@ -94,7 +102,7 @@ func TestReadme(t *testing.T) {
 	compiled := strings.ReplaceAll(string(source), "\n\t", "\n")
 
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.Len(t, blocks, 5)
+	require.Len(t, blocks, 6)
 	for _, block := range blocks {
 		assert.Contains(t, compiled, "\n"+block[1], "the README's code is not what is compiled here")
 	}
