@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -158,7 +159,10 @@ func TestL23_WhoWaitsIsToldOfAnOutage(t *testing.T) {
 			told <- time.Now()
 		}()
 	}
-	require.Eventually(t, func() bool { return len(b.Keys("*{theirs}:queue")) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { // until one of them hears of grants, and has nothing to ask
+		entries := b.Client().HVals(t.Context(), "reqlock:{theirs}:entries").Val()
+		return len(entries) == 1 && strings.Contains(entries[0], "reqlock:inbox:")
+	}, patience, time.Millisecond)
 
 	blackHole.begin(t, b)
 	start := time.Now()
