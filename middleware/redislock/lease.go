@@ -111,7 +111,10 @@ func (h *homes) unlock(ctx context.Context, s *lease, until time.Time) error {
 	// A lease that is over is in no hurry: it runs out by itself.
 	patience := max(callTimeout, min(time.Until(until), 4*opTimeout))
 	c := &call{lease: s, result: result{op: release}}
-	if err := c.do(context.WithoutCancel(ctx), h, patience); err != nil {
+	if ctx.Done() != nil { // otherwise the caller has seen to it
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err := c.do(ctx, h, patience); err != nil {
 		h.abandon(s, tombstone(s.ttl))
 		return unavailable(err)
 	}
