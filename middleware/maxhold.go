@@ -3,7 +3,6 @@ package middleware
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
@@ -17,15 +16,18 @@ func (g *Guard) limit(ctx context.Context, lease lock.Lease) (context.Context, *
 		return ctx, nil
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, g.maxHold, lock.ErrMaxHold)
-	l := &limited{Lease: lease, cancel: cancel}
+	l := &limited{Lease: lease, cancel: cancel, told: make(chan struct{})}
 	l.ctx = lock.NewContext(timed, l)
-	l.tell = sync.OnceFunc(func() {
+	l.tell = func() {
 		// A limit further out may have been first, and is told of there.
 		if errors.Is(context.Cause(timed), lock.ErrMaxHold) && !errors.Is(context.Cause(ctx), lock.ErrMaxHold) {
 			g.observer(context.WithoutCancel(l.ctx), lock.Overran{Key: lease.Key(), Fence: lease.Fence(), Hold: g.maxHold})
 		}
+	}
+	l.forget = context.AfterFunc(timed, func() {
+		defer close(l.told)
+		l.tell()
 	})
-	l.forget = context.AfterFunc(timed, l.tell)
 	return l.ctx, l
 }
 
@@ -34,8 +36,9 @@ type limited struct {
 	lock.Lease
 	ctx    context.Context
 	cancel context.CancelFunc
-	tell   func() // sends Overran if it is due, once; returns when that is done
-	forget func() bool
+	tell   func()        // sends Overran, if it is due
+	told   chan struct{} // closed when that was done because ctx ended
+	forget func() bool   // false: it was, or is being, done
 }
 
 func (l *limited) Context() context.Context { return l.ctx }
@@ -46,8 +49,10 @@ func (l *limited) settle() {
 	if l == nil {
 		return
 	}
-	l.forget()
-	if l.ctx.Err() != nil {
+	switch {
+	case !l.forget():
+		<-l.told
+	case l.ctx.Err() != nil: // at this very moment
 		l.tell()
 	}
 }

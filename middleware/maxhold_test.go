@@ -35,7 +35,7 @@ func TestMaxHoldOfAHandlerThatIgnoresItsContext(t *testing.T) {
 		time.Sleep(time.Minute - 1)
 		synctest.Wait()
 		require.Len(t, seen.All(), 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		fence := seen.All()[0].(lock.Acquired).Fence
 		require.Equal(t, lock.Overran{Key: "u1", Fence: fence, Hold: time.Minute}, seen.All()[1])
@@ -85,7 +85,13 @@ func TestOverran(t *testing.T) {
 				var seen guardtest.Events
 				var inner context.Context
 				locks := &tap{guardtest.NewLosable(), &inner}
-				g := newGuard(t, locks, middleware.WithMaxHold(time.Minute), middleware.WithObserver(seen.Observe))
+				slow := func(ctx context.Context, e lock.Event) {
+					if _, ok := e.(lock.Overran); ok {
+						time.Sleep(time.Second) // and what comes next waits
+					}
+					seen.Observe(ctx, e)
+				}
+				g := newGuard(t, locks, middleware.WithMaxHold(time.Minute), middleware.WithObserver(slow))
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
