@@ -50,8 +50,8 @@
 // # The same key twice
 //
 // A guard inside a guard on the same request, with the same Locker and the same key,
-// runs its handler under the lease that the outer one holds: it acquires nothing,
-// and of its options [WithMaxHold] and [WithDeny] go on working. So it does with
+// runs its handler under the lease that the outer one holds: it acquires nothing, so its
+// options for that do nothing, and the others go on working. So it does with
 // others between them, as long as the request's context is passed on.
 //
 // A handler that calls its own service over HTTP with the key it holds waits for

@@ -22,7 +22,6 @@ type standIn struct {
 
 	mu      sync.Mutex             // held to store
 	current atomic.Pointer[outage] // nil: none
-	fence   atomic.Uint64          // the greatest that a handler had of the stand-in
 }
 
 func newStandIn(l lock.Locker, observer lock.Observer) *standIn {
@@ -35,10 +34,13 @@ func newStandIn(l lock.Locker, observer lock.Observer) *standIn {
 
 // acquire acquires key from the primary and from the stand-in: a *paired lease.
 // From the stand-in alone it is a *borrowed, from the primary alone the primary's.
-func (s *standIn) acquire(ctx context.Context, primary lock.Locker, key string, o lock.Options) (lock.Lease, error) {
+// patience is how long the request is willing to wait, of which o.Wait may be a part.
+func (s *standIn) acquire(ctx context.Context, primary lock.Locker, key string, o lock.Options, patience time.Duration) (lock.Lease, error) {
 	deadline := time.Now().Add(o.Wait)
 	lease, err := primary.Acquire(ctx, key, o)
 	switch {
+	case o.Wait < patience && !errors.Is(err, lock.ErrBusy) && worthWaiting(err, patience):
+		return nil, err
 	case errors.Is(err, lock.ErrUnavailable) && ctx.Err() == nil:
 		return s.borrow(ctx, key, o.WaitUntil(deadline), err)
 	case errors.Is(err, lock.ErrBusy), errors.Is(err, lock.ErrQueueFull):
@@ -51,7 +53,7 @@ func (s *standIn) acquire(ctx context.Context, primary lock.Locker, key string, 
 	standby, err := s.locks.Acquire(lease.Context(), key, o.WaitUntil(deadline))
 	switch {
 	case err == nil:
-		return newPaired(lease, standby, s.fenceOf(lease, standby, o.Wait)), nil
+		return newPaired(lease, standby, fenceOf(lease, standby, o.Wait)), nil
 	case errors.Is(err, lock.ErrUnavailable) && lease.Context().Err() == nil: // it is no cause of that context
 		return lease, nil // an outage of what stands in is none of the request's
 	}
@@ -68,10 +70,10 @@ func (s *standIn) acquire(ctx context.Context, primary lock.Locker, key string, 
 // borrow acquires key from the stand-in alone, since the primary said why.
 func (s *standIn) borrow(ctx context.Context, key string, o lock.Options, why error) (lock.Lease, error) {
 	out := s.failed()
-	lease, err := s.locks.Acquire(ctx, key, o)
+	// Of another Locker further out the stand-in is to learn nothing: see memlock.
+	lease, err := s.locks.Acquire(lock.NewContext(ctx, nil), key, o)
 	switch {
 	case err == nil:
-		s.raise(lease.Fence())
 		return &borrowed{lease, out, why}, nil
 	case ctx.Err() != nil, errors.Is(err, lock.ErrBusy), errors.Is(err, lock.ErrQueueFull):
 		return nil, err
@@ -98,20 +100,12 @@ func (s *standIn) granted(ctx context.Context, lease lock.Lease) bool {
 // fenceOf is the primary's fence, unless the stand-in gave out one above it while
 // that lease waited its turn there. Where they are further apart than that can
 // explain, their clocks are, and the primary's is the one to go by.
-func (s *standIn) fenceOf(primary, standby lock.Lease, wait time.Duration) uint64 {
-	fence, newest := primary.Fence(), s.fence.Load()
-	if fence == 0 || fence > newest || newest-fence > uint64((wait+time.Second).Microseconds()) {
+func fenceOf(primary, standby lock.Lease, wait time.Duration) uint64 {
+	fence, other := primary.Fence(), standby.Fence()
+	if fence == 0 || other < fence || other-fence > uint64((wait+time.Second).Microseconds()) {
 		return fence
 	}
-	fence = max(fence, standby.Fence())
-	s.raise(fence)
-	return fence
-}
-
-func (s *standIn) raise(fence uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fence.Store(max(s.fence.Load(), fence))
+	return other
 }
 
 // interrupt asks the stand-in first: whoever runs in this process has the key

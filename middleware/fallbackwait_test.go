@@ -154,3 +154,37 @@ func TestFallbackInterrupt(t *testing.T) {
 		})
 	})
 }
+
+// keeping is a Locker that gives nothing out for a while, as after a restart.
+type keeping struct {
+	lock.Locker
+	left time.Duration
+}
+
+func (k keeping) Acquire(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
+	if o.Wait < k.left {
+		return nil, &lock.UnavailableError{Err: lock.ErrUnavailable, After: k.left}
+	}
+	return k.Locker.Acquire(ctx, key, o)
+}
+
+// A key that is kept back is waited for, if that is not for too long, also by a request
+// that asks without waiting first because of its body. Otherwise the fallback has it.
+func TestFallbackAfterARestart(t *testing.T) {
+	for _, tt := range []struct {
+		left     time.Duration
+		fallback bool
+	}{{time.Second, false}, {time.Minute, true}} {
+		for _, body := range []string{"", "{}"} {
+			t.Run(fmt.Sprint(tt.left, body), func(t *testing.T) {
+				var seen guardtest.Events
+				g := newGuard(t, keeping{memlock.New(), tt.left}, middleware.WithFallback(memlock.New()), middleware.WithWait(2*time.Second), middleware.WithObserver(seen.Observe))
+				r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+				r.Header.Set("X-User-ID", "alice")
+				w := httptest.NewRecorder()
+				require.True(t, g.Serve(w, r, http.HandlerFunc(nothing)))
+				require.Equal(t, tt.fallback, guardtest.Of[lock.Acquired](&seen)[0].Fallback)
+			})
+		}
+	}
+}

@@ -154,7 +154,7 @@ func worthWaiting(err error, wait time.Duration) bool {
 // ask is one call of Acquire, and with a fallback a second.
 func (g *Guard) ask(v *visit, o lock.Options) (lock.Lease, error) {
 	if g.standIn != nil {
-		return g.standIn.acquire(v, g.locks, v.key, o)
+		return g.standIn.acquire(v, g.locks, v.key, o, g.acquire.Wait)
 	}
 	return g.locks.Acquire(v, v.key, o)
 }

@@ -26,6 +26,7 @@ func (g *Guard) limit(ctx context.Context, lease lock.Lease) (context.Context, *
 	}
 	l.forget = context.AfterFunc(timed, func() {
 		defer close(l.told)
+		defer func() { l.panicked = recover() }() // nobody else would here, and the process would end
 		l.tell()
 	})
 	return l.ctx, l
@@ -39,6 +40,8 @@ type limited struct {
 	tell   func()        // sends Overran, if it is due
 	told   chan struct{} // closed when that was done because ctx ended
 	forget func() bool   // false: it was, or is being, done
+
+	panicked any // an observer, by then
 }
 
 func (l *limited) Context() context.Context { return l.ctx }
@@ -51,7 +54,9 @@ func (l *limited) settle() {
 	}
 	switch {
 	case !l.forget():
-		<-l.told
+		if <-l.told; l.panicked != nil {
+			panic(l.panicked) // as with any other event
+		}
 	case l.ctx.Err() != nil: // at this very moment
 		l.tell()
 	}

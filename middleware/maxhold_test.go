@@ -165,3 +165,17 @@ func TestMaxHoldCutsAStream(t *testing.T) {
 		}
 	}
 }
+
+// An observer that panics where nobody would recover does so where somebody may.
+func TestOverranObserverPanics(t *testing.T) {
+	told := make(chan struct{})
+	g := newGuard(t, memlock.New(), middleware.WithMaxHold(time.Millisecond), middleware.WithObserver(func(_ context.Context, e lock.Event) {
+		if _, ok := e.(lock.Overran); ok {
+			defer close(told)
+			panic("observer")
+		}
+	}))
+	require.PanicsWithValue(t, "observer", func() {
+		send(t, g, func(http.ResponseWriter, *http.Request) { <-told })
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,13 +29,20 @@ func openRedis(o *redis.Options, f fallback) (client *redis.Client, closeAll fun
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	client = redis.NewClient(o)
 	err = ping(client)
-	if _, replied := errors.AsType[redis.Error](err); err != nil && f != fallbackNone && !replied {
+	if err != nil && f != fallbackNone && mayPass(err) {
 		slog.Warn("cannot use Redis yet", "addr", o.Addr, "err", err, "fallback", f)
 	} else if err != nil {
 		_ = client.Close()
 		return nil, nil, fmt.Errorf("cannot use Redis at %s: %w", o.Addr, err)
 	}
 	return client, func() { _ = client.Close() }, nil
+}
+
+// mayPass says whether a Redis that says this may be had later, without a change to the
+// command line.
+func mayPass(err error) bool {
+	_, replied := errors.AsType[redis.Error](err)
+	return !replied || redis.IsLoadingError(err) || strings.HasPrefix(err.Error(), "BUSY ")
 }
 
 func ping(client *redis.Client) error {

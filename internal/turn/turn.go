@@ -32,6 +32,7 @@ type Turn[T any] struct {
 	value T
 	ready chan error    // nil: it is your turn; only where it had to wait
 	place *list.Element // nil once it does not wait any more
+	left  bool          // it has left the line
 
 	// waiting has those behind, as *Turn[T], the oldest first. Only who has the
 	// turn has it, and nil is none.
@@ -66,8 +67,7 @@ func (q *Queue[T]) Enter(ctx context.Context, key string, value T, wait time.Dur
 	case <-timer.C:
 		err = t.leave()
 	case <-quit:
-		err = t.leave()
-		if _, left := errors.AsType[*lock.BusyError](err); left {
+		if err = t.leave(); t.left {
 			err = ErrQuit
 		}
 	case <-ctx.Done():
@@ -136,7 +136,7 @@ func (t *Turn[T]) leave() error {
 		ahead++
 	}
 	t.queue.heads[t.key].waiting.Remove(t.place)
-	t.place = nil
+	t.place, t.left = nil, true
 	return &lock.BusyError{Err: lock.ErrBusy, Ahead: ahead}
 }
 

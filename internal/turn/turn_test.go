@@ -280,3 +280,37 @@ func TestOneAtATime(t *testing.T) {
 	require.Equal(t, workers*rounds, *counts["a"]+*counts["b"])
 	require.Zero(t, q.Keys())
 }
+
+// Whoever waits leaves when told to, and whoever has got the turn by then keeps it.
+func TestQuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quit := make(chan struct{})
+		q := turn.Queue[int]{Quit: func(value int) <-chan struct{} {
+			if value == 3 {
+				return nil // stays
+			}
+			return quit
+		}}
+		first, second, third := enter(t.Context(), &q, 1, 0), enter(t.Context(), &q, 2, time.Hour), enter(t.Context(), &q, 3, time.Hour)
+		require.True(t, first.done)
+		close(quit)
+		synctest.Wait()
+		require.True(t, second.done)
+		require.Equal(t, turn.ErrQuit, second.err)
+		require.False(t, third.done)
+		late := enter(t.Context(), &q, 4, time.Hour)
+		require.Equal(t, turn.ErrQuit, late.err)
+		first.turn.Pass()
+		synctest.Wait()
+		require.NoError(t, third.err)
+		third.turn.Pass()
+
+		only := enter(t.Context(), &q, 5, time.Hour)
+		require.NoError(t, only.err, "nobody has to wait")
+		waits := enter(t.Context(), &q, 3, time.Hour)
+		only.turn.Fail(errAway)
+		synctest.Wait()
+		require.Equal(t, errAway, waits.err)
+		require.Zero(t, q.Keys())
+	})
+}

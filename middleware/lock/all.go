@@ -35,9 +35,6 @@ func AcquireAll(ctx context.Context, l Locker, keys []string, o Options) ([]Leas
 	if len(keys) == 0 {
 		return nil, errors.New("lock: acquire all: no keys")
 	}
-	if err := o.Check(); err != nil {
-		return nil, fmt.Errorf("lock: acquire all: %w", err)
-	}
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	deadline := time.Now().Add(o.Wait)
 	leases := make([]Lease, 0, len(keys))

@@ -4,8 +4,8 @@ import "context"
 
 type leaseKey struct{}
 
-// NewContext returns a child of ctx in which [From] finds the lease. A Locker
-// uses it to make the context of a lease.
+// NewContext returns a child of ctx in which [From] finds the lease, or none if that
+// is nil. A Locker uses it to make the context of a lease.
 func NewContext(ctx context.Context, lease Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, lease)
 }

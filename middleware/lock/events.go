@@ -7,7 +7,7 @@ import (
 )
 
 // An Observer is told what happens. It is called on the goroutine that the
-// event happens on, so it must be quick, must not block and must be safe for
+// event happens on, [Overran] on one of its own, so it must be quick, must not block and must be safe for
 // concurrent use. Type switches on the event tell what it is; ignore those
 // that you do not know, more come with time.
 type Observer func(context.Context, Event)
@@ -72,7 +72,7 @@ type (
 	// second.
 	FallbackEnded struct {
 		Fallback string
-		Requests int           // that ran with it
+		Requests int           // that ran with it, but for those of this moment
 		After    time.Duration // since FallbackBegan
 	}
 

@@ -134,8 +134,25 @@ func TestFencesAreSeenBeforeTheWait(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { _ = held.Release(t.Context()) })
 		lease, err := l.Acquire(under(t, "key", now(time.Hour)), "key", lock.Options{Wait: time.Hour})
 		require.NoError(t, err)
-		require.Equal(t, now(time.Hour), lease.Fence())
 		require.NoError(t, lease.Release(t.Context()))
+		require.Equal(t, now(time.Hour), fenceOf(t, l))
+	})
+}
+
+// A lease beside another Locker's has the same fence, unless somebody without one was
+// given the key first, and a greater fence with it.
+func TestFencesBesideAnotherLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memlock.New()
+		require.Equal(t, now(0), fenceUnder(t, l, under(t, "key", now(0)), "key"))
+		time.Sleep(time.Second)
+		seen := now(0)
+		time.Sleep(time.Millisecond)
+		alone := fenceOf(t, l)
+		require.Equal(t, now(0), alone)
+		require.Greater(t, fenceUnder(t, l, under(t, "key", seen), "key"), alone)
+		time.Sleep(time.Second)
+		require.Equal(t, now(0), fenceUnder(t, l, under(t, "key", now(0)), "key"))
 	})
 }
 
@@ -146,7 +163,8 @@ func TestFencesStayInTheirBounds(t *testing.T) {
 		last := uint64(0)
 		for _, seen := range []uint64{1, 1 << 52, 1<<52 + 1, 1<<53 - 1, 1 << 53, 1<<64 - 1, 1} {
 			for range 3 {
-				fence := fenceUnder(t, l, under(t, "key", seen), "key")
+				require.Less(t, fenceUnder(t, l, under(t, "key", seen), "key"), uint64(1<<53))
+				fence := fenceOf(t, l)
 				require.Greater(t, fence, last)
 				require.Less(t, fence, uint64(1<<53))
 				last = fence

@@ -13,6 +13,17 @@
 //     See below for those beside another Locker.
 //   - There are no goroutines, nothing to close, and nothing is kept for a key
 //     that is free.
+//
+// # Beside another Locker
+//
+// As the fallback of a guard (middleware.WithFallback) it stands in for another Locker.
+// A lease that is acquired with the context of the other one's lease on the key has the
+// same fence. From these it learns by how much that clock, a Redis server's, is ahead of
+// this process's or behind it, so that the fences that it gives out by itself are above
+// those which that Locker gave to anybody before, and below those which it will give
+// later. That is as exact as messages are quick, a millisecond or so. A process that
+// has seen no such lease goes by its own clock; where a clock is set meanwhile, so are
+// the fences.
 package memlock
 
 import (
@@ -57,8 +68,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 		cancel(err)
 		return nil, err
 	}
-	l.fences.note(seen)
-	s.turn, s.key, s.fence = t, key, l.fences.next()
+	s.turn, s.key, s.fence = t, key, l.fences.next(seen)
 	return s, nil
 }
 

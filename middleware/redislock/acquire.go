@@ -88,7 +88,7 @@ func (l *Locker) contend(ctx context.Context, s *lease) (lock.Lease, error) {
 		switch {
 		case a.code == full:
 			return nil, &lock.BusyError{Err: lock.ErrQueueFull, Ahead: 1 + a.before}
-		case a.kept && a.sent.Add(a.left).After(s.deadline): // there is no point in waiting
+		case a.kept && (time.Until(s.deadline) <= 0 || a.sent.Add(a.left).After(s.deadline)): // there is no point in waiting
 			return nil, keptBack(a)
 		case time.Until(s.deadline) <= 0:
 			return nil, &lock.BusyError{Err: lock.ErrBusy, Ahead: 1 + a.before}
@@ -174,6 +174,12 @@ func (l *Locker) headsFailure(ctx context.Context, key string, err error) error 
 // to, as long as that takes once it is sent. false: head is still waiting for a
 // trip, among many, and the server answers those.
 func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
+	outage := l.backend.outage(head.names.lock)
+	select {
+	case <-outage:
+		return false, errNoReplies
+	default:
+	}
 	timer := time.NewTimer(callTimeout)
 	defer timer.Stop()
 	select {
@@ -181,7 +187,7 @@ func (l *Locker) hear(ctx context.Context, head *lease) (bool, error) {
 		return true, nil
 	case <-timer.C:
 		return false, nil
-	case <-l.backend.outage(head.names.lock):
+	case <-outage:
 		return false, errNoReplies
 	case <-ctx.Done():
 		return false, context.Cause(ctx)

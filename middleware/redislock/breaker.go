@@ -1,29 +1,35 @@
 package redislock
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 )
 
 // A breaker spares callers the wait for a server that does not reply. It opens when a
-// trip has ended without a reply and nothing else has had one meanwhile: then who waits
-// for the server is told, and who comes is told at once. As long as it is open a probe
-// is sent now and then, and the first that has a reply closes it. No caller is ever
-// the probe.
+// trip has ended without a reply, and no other had one meanwhile: from then on who comes
+// is told at once. A probe is sent, on a connection of its own, and again and again; the
+// first that has a reply closes the breaker. If the first one has none, who waits is told
+// as well: they lose a place, which is not to happen for one bad connection, or for a
+// process that was suspended. No caller is ever the probe.
 //
 // What a server refuses, it has replied to: that does not open a breaker. Renewals and
-// clean-up do not ask it (rule 19), nor does a release: it is left to the clean-up.
+// clean-up do not ask it. A release does: while it is open the clean-up takes that over
+// (rule 19).
 type breaker struct {
+	probe   func() error // returns why there was no sign of life; nil: there was, or nobody can tell
+	circuit *gobreaker.CircuitBreaker[struct{}]
+	open    *signal         // on while the circuit is not closed
+	outage  *signal         // on while probes fail, too
+	changed func(away bool) // is told of an outage; may be nil
 	health  *health
-	probe   func() result
-	circuit *gobreaker.CircuitBreaker[result]
-	outage  *signal         // on while the circuit is not closed
-	changed func(away bool) // is told of that; may be nil
+
+	created time.Time
+	replied atomic.Int64 // when a trip last had a reply, in ns since created
 
 	mu      sync.Mutex
 	reason  error // why the newest trip had no reply
@@ -33,42 +39,57 @@ type breaker struct {
 	ended   sync.WaitGroup
 }
 
-const (
-	// probePause is the least time between two probes; it is up to twice as long, so that
-	// processes that have noticed together do not come back together.
-	probePause = 100 * time.Millisecond
-	// probeMore is for how long a server is probed that replies again, so that the end of
-	// an outage is told of also where nobody asks.
-	probeMore = 2 * quietTime
-)
+// probePause is the least time between two probes. It is up to twice as long, so that
+// processes that have noticed together do not come back together.
+const probePause = 100 * time.Millisecond
 
-func newBreaker(h *health, probe func() result) *breaker {
-	b := &breaker{health: h, probe: probe, outage: newSignal(), done: make(chan struct{})}
-	b.circuit = gobreaker.NewCircuitBreaker[result](gobreaker.Settings{
-		Timeout:     probePause / 2, // from then on the next probe is let through
+func newBreaker(h *health, probe func() error) *breaker {
+	b := &breaker{probe: probe, health: h, open: newSignal(), outage: newSignal(), created: time.Now(), done: make(chan struct{})}
+	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:     time.Nanosecond, // it is told of each probe, and of nothing else while it is open
 		ReadyToTrip: func(gobreaker.Counts) bool { return true },
-		OnStateChange: func(_ string, _, to gobreaker.State) {
-			away := to != gobreaker.StateClosed
-			if b.outage.set(away) && b.changed != nil {
-				b.changed(away)
-			}
-			if to == gobreaker.StateOpen {
+		OnStateChange: func(_ string, _, to gobreaker.State) { // with the circuit's mutex
+			b.open.set(to != gobreaker.StateClosed)
+			if to == gobreaker.StateClosed {
+				b.tell(false)
+			} else {
 				b.start()
 			}
 		},
 	})
+	h.failing = b.start
 	return b
 }
 
-// missed notes that what was asked at a time has had no reply because of err.
-func (b *breaker) missed(asked time.Time, err error) {
-	if b.health.silent() < min(time.Since(asked), opTimeout) {
-		return // others have had theirs
+func (b *breaker) report(err error) {
+	_, _ = b.circuit.Execute(func() (struct{}, error) { return struct{}{}, err })
+}
+
+// tell tells those who wait.
+func (b *breaker) tell(away bool) {
+	if b.outage.set(away) && b.changed != nil {
+		b.changed(away)
+	}
+}
+
+// heard notes that a trip had a reply.
+func (b *breaker) heard() { b.replied.Store(int64(time.Since(b.created))) }
+
+// missed notes that a trip that began then had none, because of err.
+func (b *breaker) missed(began time.Time, err error) {
+	if b.open.on() || !b.unanswered(began) {
+		return
 	}
 	b.mu.Lock()
 	b.reason = err
 	b.mu.Unlock()
-	_, _ = b.circuit.Execute(func() (result, error) { return result{}, err })
+	b.report(err)
+}
+
+// unanswered says that no trip had a reply since then, or for as long as one may take.
+func (b *breaker) unanswered(since time.Time) bool {
+	silent := time.Since(b.created) - time.Duration(b.replied.Load())
+	return silent >= min(time.Since(since), opTimeout)
 }
 
 // err is for a caller while the breaker is open.
@@ -87,48 +108,57 @@ func (b *breaker) start() {
 	}
 }
 
+// run probes while the breaker is open, at once and then now and then; and when it is
+// not, until the outage is over for the operator as well, who is to read of that also
+// where nobody asks.
 func (b *breaker) run() {
-	replies := time.Now() // since then it does
-	for b.sleep(probePause + rand.N(probePause)) {
-		_, err := b.circuit.Execute(func() (result, error) {
-			r := b.probe()
-			b.health.report(context.Background(), r)
-			if !r.outcome.replied() {
-				return r, r.err
-			}
-			return r, nil
-		})
-		if err != nil {
-			replies = time.Now()
-		} else if !b.health.down.Load() || time.Since(replies) > probeMore {
-			if b.stop() {
-				return
-			}
+	for pause := time.Duration(0); b.sleep(pause); {
+		began := time.Now()
+		err := b.probe()
+		pause = quietTime / 4
+		switch {
+		case !b.open.on(): // what fails has been reported as any other trip
+		case err == nil || !b.unanswered(began):
+			b.report(nil)
+		default:
+			b.tell(true)
+			b.report(err)
+			pause = probePause + rand.N(probePause)
+		}
+		if !b.health.down.Load() && b.stop() {
+			return
 		}
 	}
 }
 
-// stop ends run, unless the breaker has just opened.
+// stop ends run, unless the breaker is open.
 func (b *breaker) stop() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.running = b.outage.on()
+	b.running = b.open.on()
 	return !b.running
 }
 
-// sleep says whether there is to be another probe.
+// sleep waits for a while, or until the breaker opens, and says whether there is to be
+// another probe.
 func (b *breaker) sleep(d time.Duration) bool {
+	var opens <-chan struct{}
+	if !b.open.on() {
+		opens = b.open.wait()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-opens:
 		return true
 	case <-b.done:
 		return false
 	}
 }
 
-// close waits until nothing is probed any more, and what comes later is not.
+// close waits until nothing is probed any more, and nothing will be.
 func (b *breaker) close() {
 	b.mu.Lock()
 	if !b.closed {

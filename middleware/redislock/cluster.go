@@ -68,7 +68,7 @@ func newCluster(l *Locker, options *redis.ClusterOptions) *cluster {
 		doubted: make(chan struct{}, 1),
 		masters: make(map[string]*master),
 	}
-	c.breaker = newBreaker(c.health, func() result { return loaded(c.load(context.Background())) })
+	c.breaker = newBreaker(c.health, func() error { return c.load(context.Background()) })
 	o := *options
 	o.NewClient = c.newNode
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
@@ -182,7 +182,6 @@ func (c *cluster) outage(key string) <-chan struct{} {
 }
 
 func (c *cluster) close() error {
-	c.breaker.close()
 	c.mu.Lock()
 	c.closed = true
 	var servers []*server
@@ -191,6 +190,7 @@ func (c *cluster) close() error {
 	}
 	c.mu.Unlock()
 	c.stop()
+	c.breaker.close()
 	c.running.Wait()
 	return errors.Join(closeAll(servers), c.slots.Close())
 }

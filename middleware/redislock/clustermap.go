@@ -41,7 +41,7 @@ func (c *cluster) load(ctx context.Context) error {
 	case l := <-loaded:
 		return l.Err
 	case <-timer.C:
-		return unavailable(context.DeadlineExceeded)
+		return context.DeadlineExceeded
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -49,24 +49,20 @@ func (c *cluster) load(ctx context.Context) error {
 
 // loadFirst is load for who needs the map, and has none.
 func (c *cluster) loadFirst(ctx context.Context) error {
-	if c.breaker.outage.on() {
+	if c.breaker.open.on() {
 		return c.breaker.err()
 	}
 	start := time.Now()
 	err := c.load(ctx)
-	if err != nil && ctx.Err() == nil && err != errClosed {
-		c.breaker.missed(start, err)
-		c.health.report(ctx, loaded(err)) // a refresh that takes longer has not told yet
+	switch {
+	case err == nil || err == errClosed:
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return err
-}
-
-// loaded is what load has found out.
-func loaded(err error) result {
-	if err != nil {
-		return result{sign, unknown, err}
-	}
-	return result{op: sign, outcome: done}
+	c.breaker.missed(start, err)
+	c.health.report(ctx, failed(sign, err)) // a refresh that takes longer has not told yet
+	return unavailable(err)
 }
 
 // refresh asks for the map. Where nobody answers, go-redis returns the one of before, if
@@ -95,10 +91,11 @@ func (c *cluster) refresh() error {
 		return errClosed
 	}
 	if err != nil {
-		c.health.report(ctx, failed(acquire, err))
-		return unavailable(err)
+		c.health.report(ctx, failed(sign, err))
+		return err
 	}
-	c.health.report(ctx, result{op: acquire, outcome: done})
+	c.breaker.heard()
+	c.health.report(ctx, result{op: sign, outcome: done})
 	c.note(addrs)
 	c.known.Store(true)
 	return nil

@@ -20,10 +20,10 @@ type connections struct {
 	followMaster bool
 
 	ended atomic.Int64 // how many have been closed
-	cutAt atomic.Int64 // when all were, in Unix ns
 
-	mu   sync.Mutex
-	open map[*connection]struct{}
+	mu    sync.Mutex
+	open  map[*connection]struct{}
+	cutAt time.Time // all
 }
 
 // failoverAddr is what a client of redis.NewFailoverClient has for its address.
@@ -57,8 +57,13 @@ func (c *connections) add(conn net.Conn) net.Conn {
 // cutAll closes all, but not those that others have opened just after they were cut:
 // they may lead to the same server, and many would cut each other's.
 func (c *connections) cutAll() {
-	now, last := time.Now().UnixNano(), c.cutAt.Load()
-	if now-last > int64(cutPause) && c.cutAt.CompareAndSwap(last, now) {
+	c.mu.Lock()
+	recently := time.Since(c.cutAt) < cutPause
+	if !recently {
+		c.cutAt = time.Now()
+	}
+	c.mu.Unlock()
+	if !recently {
 		c.cut(nil)
 	}
 }

@@ -105,20 +105,20 @@
 //
 // # When Redis is away
 //
-// A trip that had no reply, while nothing else had one either, opens the circuit breaker
-// of its server. Everybody who waits for that server is then told
-// [lock.ErrUnavailable], also behind a holder of the same process; who comes is
-// told at once; and a lock that is released meanwhile is freed in the background. A
-// probe is sent every 0.1 to 0.2 s, and the first that has a reply closes the breaker:
-// an outage costs the callers that meet it 0.8 s, those after them nothing, and it is over
-// without any of them. Renewals go on throughout, so a lease is lost when an outage has
+// A single trip that had no reply, while no other had one either, opens the circuit
+// breaker of its server. Who comes is then told [lock.ErrUnavailable] at once; a lock that
+// is released is freed in the background; and a probe is sent, on a new connection, at once
+// and then every 0.1 to 0.2 s. If the first has no reply, who waits is told as well, also
+// behind a holder of the same process. The first that has one closes the breaker: an
+// outage costs the callers that meet it a second at most, those after them nothing, and it
+// is over without any of them. Renewals go on throughout, so a lease is lost when an outage has
 // lasted for its TTL. A server that replies, and be it that it refuses what it is asked,
 // is asked. In a quorum a member that is away is left out, and it is an outage when
 // a majority is.
 //
 // The operator reads of an outage twice, with the reason when it begins
 // ([lock.BackendFailed]) and when there has been none for a second
-// ([lock.BackendRecovered]). A process in which nobody asks, and some wait for other
+// ([lock.BackendRecovered]), also where nobody asks. A process in which nobody asks, and some wait for other
 // processes, notices within three seconds.
 //
 // # What to allow

@@ -90,6 +90,11 @@ func unreachable(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded))
 }
 
+// passing finds what a server says to everybody, and not for long.
+func passing(err error) bool {
+	return err != nil && (redis.IsLoadingError(err) || strings.HasPrefix(err.Error(), "BUSY "))
+}
+
 // onItsWay finds what a server of a Cluster says of a key that has gone to another, or
 // is being moved there and may be here in part.
 func onItsWay(err error) bool {

@@ -20,6 +20,7 @@ const quietTime = time.Second
 type health struct {
 	observe lock.Observer
 	server  string // what an event begins with
+	failing func() // is told when an outage begins; may be nil
 	start   time.Time
 
 	// Written or read by every operation, without the mutex.
@@ -62,6 +63,9 @@ func (h *health) report(ctx context.Context, r result) {
 		return
 	}
 	if e := h.change(r); e != nil {
+		if _, began := e.(lock.BackendFailed); began && h.failing != nil {
+			h.failing()
+		}
 		h.observe(context.WithoutCancel(ctx), e)
 	}
 }
@@ -86,7 +90,7 @@ func (h *health) change(r result) lock.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r.op == acquire {
-		h.refused = r.outcome == refused
+		h.refused = r.outcome == refused && !passing(r.err)
 	}
 	now := time.Now()
 	switch down := h.down.Load(); {

@@ -1,5 +1,7 @@
 package redislock
 
+import "context"
+
 // A probe is a request that asks for a sign of life: it takes the way of any other, with
 // the user's hooks, and a script that does nothing.
 type probe struct{ result }
@@ -16,9 +18,14 @@ func (p *probe) settle(_ any, err error) (outcome, bool) {
 	return p.outcome, p.outcome.replied()
 }
 
-// probe makes a trip of its own, for which there is always a connection.
-func (on *server) probe() result {
+// probe makes a trip of its own, on a connection that is opened for it. A hook that
+// fails is not what the breaker is about.
+func (on *server) probe() error {
 	p := &probe{result{op: sign}}
-	on.asks.trip(callTimeout, p)
-	return p.result
+	on.probes.trip(opTimeout, p)
+	on.health.report(context.Background(), p.result)
+	if unreachable(p.err) || p.err != nil && unasked(p.err) {
+		return p.err
+	}
+	return nil
 }

@@ -80,7 +80,6 @@ func newQuorum(l *Locker, masters []*redis.Client) *quorum {
 	for _, m := range masters {
 		on := newSingle(l, m, inQuorum).server
 		on.breaker.changed = q.memberChanged
-		on.health.server = fmt.Sprintf("redis at %s, one of %d masters: ", m.Options().Addr, len(masters))
 		q.members = append(q.members, on)
 	}
 	return q

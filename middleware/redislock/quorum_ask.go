@@ -195,13 +195,13 @@ func (q *quorum) refused(n *nominee, given votes, unopened bool) answer {
 	}
 	slices.Sort(lefts)
 	got := given.count(yes)
+	a.kept = got+kept >= q.majority
 	switch lacking := q.majority - got; {
-	case got > 0: // what it lacks is likely to be another attempt's, which is over soon
+	case got > 0 && !a.kept: // what it lacks is likely to be another attempt's, which is over soon
 		a.left = rand.N(maxRivalry)
-	case lacking <= len(lefts):
+	case lacking > 0 && lacking <= len(lefts):
 		a.left = lefts[lacking-1]
 	}
-	a.kept = got+kept >= q.majority
 	told := 0
 	for _, channel := range n.channels {
 		if channel != "" {

@@ -19,6 +19,7 @@ import (
 type Locker struct {
 	config
 	backend backend
+	servers int // that each key is on
 
 	redsync    *redsync.Redsync
 	turns      turn.Queue[*lease]
@@ -68,6 +69,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 func open(c config, servers int, start func(*Locker) backend) *Locker {
 	l := &Locker{
 		config:   c,
+		servers:  servers,
 		redsync:  redsync.New(pools(servers)...),
 		renewals: newRenewals(),
 		closed:   make(chan struct{}),

@@ -23,13 +23,14 @@ type server struct {
 	health   *health
 	breaker  *breaker
 
-	// Two clients of the same server. However many ask, those who hold always
-	// have connections to renew and release with.
-	askClient, holdClient *redis.Client
-	connections           *connections // of both
-	hold                  commander    // holdClient, with the user's hooks
-	asks, interrupts      trips        // by askClient
-	releases              trips        // by hold
+	// Clients of the same server. However many ask, those who hold always
+	// have connections to renew and release with. The third keeps none.
+	askClient, holdClient, probeClient *redis.Client
+	connections                        *connections // of both
+	hold                               commander    // holdClient, with the user's hooks
+	asks, interrupts                   trips        // by askClient
+	releases                           trips        // by hold
+	probes                             trips        // by probeClient
 
 	scripts    scripts
 	restarts   *restarts
@@ -49,7 +50,7 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	if t == nil {
 		on.topology = single{on}
 	}
-	on.health = newHealth(nameOf(options), l.observe)
+	on.health = newHealth(nameOf(options, l.servers), l.observe)
 	on.breaker = newBreaker(on.health, on.probe)
 	on.connections = newConnections(options)
 	on.restarts = &restarts{
@@ -62,14 +63,18 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	on.scripts.init(k)
 	on.extensions.extendAll = on.extendAll
 	limit := max(1, options.PoolSize/2)
-	on.askClient = derive(options, open, limit+3, on.connections, on.restarts.admit) // one for interrupts, one for restarts, one for probes
+	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
 	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
+	afresh := *options
+	afresh.ConnMaxIdleTime = time.Nanosecond
+	on.probeClient = derive(&afresh, open, 1, on.connections, on.restarts.admit)
 	on.restarts.client = on.askClient
 	ask := withHooks(hooked, on.askClient)
 	on.hold = withHooks(hooked, on.holdClient)
 	on.asks = trips{server: on, client: ask, limit: limit, prepare: on.restarts.settle}
 	on.interrupts = trips{server: on, client: ask, limit: 1, prepare: on.restarts.settle}
 	on.releases = trips{server: on, client: on.hold, limit: limit}
+	on.probes = trips{server: on, client: withHooks(hooked, on.probeClient), limit: 1}
 	on.inbox = newInbox(on, k)
 	on.cleanup = &cleanup{server: on}
 	if on.connections.followMaster {
@@ -85,22 +90,29 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	return on
 }
 
-// nameOf is how the operator reads of a server.
-func nameOf(o *redis.Options) string {
-	if o.Addr == failoverAddr {
+// nameOf is how the operator reads of a server that has keys together with others, if
+// that is more than one.
+func nameOf(o *redis.Options, of int) string {
+	switch {
+	case of > 1:
+		return fmt.Sprintf("redis at %s, one of %d masters: ", o.Addr, of)
+	case o.Addr == failoverAddr:
 		return "redis master by Sentinel: "
+	default:
+		return fmt.Sprintf("redis at %s: ", o.Addr)
 	}
-	return fmt.Sprintf("redis at %s: ", o.Addr)
 }
 
 // warm opens a connection ahead of the first request, whose lease may be too
-// short for that. A failure is none: whoever needs the server will find out.
+// short for that. The operator is told if it can't be had.
 func (on *server) warm(ask func(context.Context) error) {
 	on.warming.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
-		if ask(ctx) == nil {
+		if err := ask(ctx); err == nil {
 			on.health.heard()
+		} else if !on.locker.isClosed() {
+			on.health.report(ctx, failed(sign, err))
 		}
 	})
 }
@@ -199,12 +211,14 @@ func closeAll(servers []*server) error {
 
 // close cleans up for a while, waits until no trip runs and closes the connections.
 func (on *server) close() error {
-	on.breaker.close()
-	on.inbox.close()
+	var both sync.WaitGroup
+	both.Go(on.breaker.close)
+	both.Go(on.inbox.close)
+	both.Wait()
 	on.cleanup.close()
 	on.warming.Wait()
 	for _, t := range []*trips{&on.asks, &on.interrupts, &on.releases} {
 		t.close()
 	}
-	return errors.Join(on.askClient.Close(), on.holdClient.Close())
+	return errors.Join(on.askClient.Close(), on.holdClient.Close(), on.probeClient.Close())
 }

@@ -65,9 +65,9 @@ func (w *waiter) settle(reply any, err error) (outcome, bool) {
 // that it waits for a trip, at most for patience, until ctx is done and until the
 // breaker opens; an error says that nothing was sent.
 func (t *trips) do(ctx context.Context, patience time.Duration, r request) error {
-	outage := t.server.breaker.outage.wait()
+	open := t.server.breaker.open.wait()
 	select {
-	case <-outage:
+	case <-open:
 		return t.server.breaker.err()
 	default:
 	}
@@ -87,7 +87,7 @@ func (t *trips) do(ctx context.Context, patience time.Duration, r request) error
 		return w.err
 	case <-timer.C:
 		err = errNoTrip
-	case <-outage:
+	case <-open:
 		err = t.server.breaker.err()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -149,14 +149,14 @@ func (t *trips) share(batch []request) {
 func (t *trips) batch() (batch []request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	outage := t.server.breaker.outage.on()
+	open := t.server.breaker.open.on()
 	for t.waiting.Len() > 0 && len(batch) < maxBatch {
 		w := t.waiting.Remove(t.waiting.Front()).(*waiter)
 		w.place = nil
 		switch {
 		case t.closed:
 			w.err = errClosed
-		case outage:
+		case open:
 			w.err = t.server.breaker.err()
 		default:
 			batch = append(batch, w)
@@ -190,13 +190,14 @@ func (t *trips) trip(bound time.Duration, requests ...request) []request {
 // is known the least of them, and why none had the reply that it should have had.
 func (t *trips) attempt(bound time.Duration, requests []request) (unsettled []request, worst outcome, missed error) {
 	worst = done
-	replied := false // or has failed for another reason
+	other := false // has replied, or failed otherwise
 	settle := func(r request, reply any, err error) {
 		o, settled := r.settle(reply, err)
 		if o.replied() {
 			t.server.health.heard()
+			t.server.breaker.heard()
 		}
-		if replied = replied || !unreachable(err); replied {
+		if other = other || !unreachable(err); other {
 			missed = nil
 		} else {
 			missed = err
