@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ type standIn struct {
 }
 
 func newStandIn(l lock.Locker, observer lock.Observer) *standIn {
-	name := fmt.Sprintf("%T", l)
+	name := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", l), "*"), ".Locker")
 	if s, ok := l.(fmt.Stringer); ok {
 		name = s.String()
 	}
@@ -82,15 +83,16 @@ func (s *standIn) borrow(ctx context.Context, key string, o lock.Options, why er
 	}
 }
 
-// granted is told of a lease that acquire returned when its release is certain,
-// whatever an observer does. It reports whether that is the stand-in's alone.
-func (s *standIn) granted(ctx context.Context, lease lock.Lease) bool {
+// granted is told of a lease that acquire returned for a request of a route, when its
+// release is certain, whatever an observer does. It reports whether that is the
+// stand-in's alone.
+func (s *standIn) granted(ctx context.Context, route string, lease lock.Lease) bool {
 	if s == nil {
 		return false
 	}
 	b, ok := lease.(*borrowed)
 	if ok {
-		s.runs(ctx, b.outage, b.why)
+		s.runs(ctx, route, b.outage, b.why)
 	} else {
 		s.answered(ctx)
 	}

@@ -13,17 +13,23 @@ type outage struct {
 	failed   time.Time // the newest ErrUnavailable
 	began    time.Time // zero: nothing has run yet, and the observer knows nothing
 	requests int       // that ran
+	route    string    // of the first
 	telling  bool      // the observer is being told, without mu: nothing is to be told meanwhile
 }
 
-const outageOver = time.Second
+const (
+	outageOver = time.Second
+	// outageStale is after how long without an ErrUnavailable the next one is another
+	// outage's, of a guard that had no requests in between.
+	outageStale = time.Minute
+)
 
 // failed notes an ErrUnavailable and returns the outage that it is part of.
 func (s *standIn) failed() *outage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.current.Load()
-	if out == nil {
+	if out == nil || !out.telling && time.Since(out.failed) > outageStale {
 		out = new(outage)
 		s.current.Store(out)
 	}
@@ -32,7 +38,7 @@ func (s *standIn) failed() *outage {
 }
 
 // runs notes that a request which was part of out has its key.
-func (s *standIn) runs(ctx context.Context, out *outage, why error) {
+func (s *standIn) runs(ctx context.Context, route string, out *outage, why error) {
 	s.mu.Lock()
 	switch now := s.current.Load(); {
 	case now != nil:
@@ -48,7 +54,7 @@ func (s *standIn) runs(ctx context.Context, out *outage, why error) {
 		s.mu.Unlock()
 		return
 	}
-	out.began, out.telling = time.Now(), true
+	out.began, out.route, out.telling = time.Now(), route, true
 	s.mu.Unlock()
 
 	defer func() {
@@ -56,7 +62,7 @@ func (s *standIn) runs(ctx context.Context, out *outage, why error) {
 		defer s.mu.Unlock()
 		out.telling = false
 	}()
-	s.observer(ctx, lock.FallbackBegan{Fallback: s.name, Err: why})
+	s.observer(ctx, lock.FallbackBegan{Route: route, Fallback: s.name, Err: why})
 }
 
 // answered notes that the primary has answered.
@@ -76,7 +82,7 @@ func (s *standIn) answered(ctx context.Context) {
 		return
 	}
 	out.telling = true
-	ended := lock.FallbackEnded{Fallback: s.name, Requests: out.requests, After: time.Since(out.began)}
+	ended := lock.FallbackEnded{Route: out.route, Fallback: s.name, Requests: out.requests, After: time.Since(out.began)}
 	s.mu.Unlock()
 
 	defer func() {

@@ -45,7 +45,7 @@ func TestFallbackLocal(t *testing.T) {
 	client := newClient(t)
 	require.Eventually(t, func() bool { // what ends the fallback is a message that did without
 		c := (&call{user: "bob"}).send(t, client, p.url)
-		return assert.Equal(t, http.StatusOK, c.status, c) && strings.Contains(p.Output(), "the fallback is not needed any more")
+		return assert.Equal(t, http.StatusOK, c.status, c) && strings.Contains(p.Output(), "requests do without the fallback again")
 	}, 20*time.Second, 100*time.Millisecond)
 	p.WaitFor("backend available again")
 	crowd("after")

@@ -28,9 +28,11 @@ import (
 //
 // Errors are those of [Locker.Acquire], of the first key that was not to be had; the
 // cause of ctx can be why a lease that it had by then ended. It matches none of them
-// where there are no keys. Who holds a key
-// already, as a guarded handler does, and acquires others that sort before it, can
-// wait for somebody who does the reverse, until the wait of one of them is over.
+// where there are no keys. A guard's fallback is not asked.
+//
+// Who holds a key already, as a guarded handler does, and acquires the same one waits
+// for itself, and who acquires others that sort before it can wait for somebody who
+// does the reverse, until the wait is over.
 func AcquireAll(ctx context.Context, l Locker, keys []string, o Options) ([]Lease, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("lock: acquire all: no keys")

@@ -62,15 +62,18 @@ type (
 	}
 
 	// FallbackBegan: the guard's Locker is unavailable, and requests run with the
-	// guard's fallback. Sent once per guard and outage, with the first of them.
+	// guard's fallback. Sent once per guard and outage, with the first of them; an
+	// outage of which a guard has met nothing for a minute is over.
 	FallbackBegan struct {
-		Fallback string // "lock.Open", or the type of the Locker that stands in
+		Route    string // the http.Request.Pattern of that request
+		Fallback string // "lock.Open", or the package of the Locker that stands in
 		Err      error  // what the Locker said
 	}
 
-	// FallbackEnded: the guard's Locker answers requests again, and has for a
-	// second.
+	// FallbackEnded: the guard's Locker has answered a request, a second or more after
+	// it was last unavailable. A guard that has no requests does not notice.
 	FallbackEnded struct {
+		Route    string // as in FallbackBegan
 		Fallback string
 		Requests int           // that ran with it, but for those of this moment
 		After    time.Duration // since FallbackBegan
@@ -149,9 +152,9 @@ func LogTo(log *slog.Logger) Observer {
 		case Released:
 			l.Log(ctx, level, "reqlock: released", "key", e.Key, "fence", e.Fence, "hold", e.Hold, "err", e.Err)
 		case FallbackBegan:
-			l.Log(ctx, level, "reqlock: requests run with the fallback", "fallback", e.Fallback, "err", e.Err)
+			l.Log(ctx, level, "reqlock: requests run with the fallback", "route", e.Route, "fallback", e.Fallback, "err", e.Err)
 		case FallbackEnded:
-			l.Log(ctx, level, "reqlock: the fallback is not needed any more", "fallback", e.Fallback, "requests", e.Requests, "after", e.After)
+			l.Log(ctx, level, "reqlock: requests do without the fallback again", "route", e.Route, "fallback", e.Fallback, "requests", e.Requests, "after", e.After)
 		case Lost:
 			l.Log(ctx, level, "reqlock: lease lost", "key", e.Key, "fence", e.Fence, "err", e.Err)
 		case BackendFailed:
