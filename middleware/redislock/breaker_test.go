@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -159,10 +160,7 @@ func TestL23_WhoWaitsIsToldOfAnOutage(t *testing.T) {
 			told <- time.Now()
 		}()
 	}
-	require.Eventually(t, func() bool { // until one of them hears of grants, and has nothing to ask
-		entries := b.Client().HVals(t.Context(), "reqlock:{theirs}:entries").Val()
-		return len(entries) == 1 && strings.Contains(entries[0], "reqlock:inbox:")
-	}, patience, time.Millisecond)
+	requireListens(t, b.Server, "theirs")
 
 	blackHole.begin(t, b)
 	start := time.Now()
@@ -264,45 +262,72 @@ func TestABadConnectionIsNoOutage(t *testing.T) {
 	require.LessOrEqual(t, len(guardtest.Of[lock.BackendFailed](seen)), 1)
 }
 
-// Just after an outage, while the server is still probed, it is the same.
-func TestABadConnectionIsNoSecondOutage(t *testing.T) {
+// Just after an outage, while the server is still probed, probes that fail are no second
+// one, where callers have connections that are well.
+func TestProbesThatFailAreNoSecondOutage(t *testing.T) {
 	b := startBackend(t)
-	swallow := new(atomic.Bool)
+	hang := new(atomic.Bool) // connections that are opened
 	client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return &swallowing{Conn: conn, next: swallow}, err
+		c := &swallowing{Conn: conn, next: new(atomic.Bool)}
+		c.mine.Store(hang.Load())
+		return c, err
 	}})
 	t.Cleanup(func() { _ = client.Close() })
-	seen := new(guardtest.Events)
-	l := open(t, client, redislock.WithObserver(seen.Observe))
+	l := open(t, client)
 	refused.begin(t, b)
 	requireOutage(t, l)
 	refused.over(t, b)
 	require.Eventually(t, func() bool { return tryFree(t, l) }, patience, time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	var failed atomic.Int32
-	var all sync.WaitGroup
-	for i := range 4 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				lease, err := l.Acquire(t.Context(), fmt.Sprint(i), lock.Options{Wait: time.Second})
-				if err != nil {
-					failed.Add(1)
-					continue
-				}
-				_ = lease.Release(t.Context())
-			}
-		})
+	hang.Store(true)
+	for start := time.Now(); time.Since(start) < 2*time.Second; {
+		require.True(t, tryFree(t, l))
 	}
-	all.Go(func() {
-		for ctx.Err() == nil { // one connection after the other goes bad
-			swallow.Store(true)
-			pause(300 * time.Millisecond)
+}
+
+// Who waits in Redis does not lose its place because somebody else has met a bad
+// connection.
+func TestABadConnectionLeavesWhoWaits(t *testing.T) {
+	server := redistest.Start(t)
+	swallow := new(atomic.Bool)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &swallowing{Conn: conn, next: swallow, text: "{another}"}, err
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	l, peer := open(t, client), open(t, server.Client())
+	held := acquire(t, peer, "key", lock.Options{TTL: time.Minute})
+	got := make(chan error, 1)
+	go func() {
+		lease, err := l.Acquire(t.Context(), "key", lock.Options{TTL: time.Minute, Wait: time.Minute})
+		if err == nil {
+			err = lease.Release(t.Context())
 		}
-	})
-	all.Wait()
-	require.LessOrEqual(t, failed.Load(), int32(10), "those that have used them")
+		got <- err
+	}()
+	requireListens(t, server, "key")
+	swallow.Store(true)
+	_, err := l.Acquire(t.Context(), "another", lock.Options{})
+	require.ErrorIs(t, err, lock.ErrUnavailable)
+	require.False(t, swallow.Load())
+	require.Eventually(t, func() bool { return tryFree(t, l) }, patience, time.Millisecond)
+	select {
+	case err := <-got:
+		require.Fail(t, "it waits no more", "%v", err)
+	default:
+	}
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, receive(t, got))
+}
+
+// requireListens waits until one caller, in whatever process, waits for a key and hears
+// of a grant, and has nothing to ask.
+func requireListens(t *testing.T, server *redistest.Server, key string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		entries := server.Client().HVals(t.Context(), "reqlock:{"+key+"}:entries").Val()
+		return len(entries) == 1 && strings.Contains(entries[0], "reqlock:inbox:")
+	}, patience, time.Millisecond)
 }
 
 // tryFree says whether a key that nobody has can be had.
@@ -353,19 +378,25 @@ func TestCloseInAnOutage(t *testing.T) {
 	}
 }
 
-// swallowing is a connection that swallows all replies once it has taken its turn.
+// swallowing is a connection that swallows all replies once it has taken its turn, which
+// it does when it sends a certain text.
 type swallowing struct {
 	net.Conn
 	next *atomic.Bool
+	text string
 	mine atomic.Bool
+}
+
+func (c *swallowing) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(c.text)) && c.next.CompareAndSwap(true, false) {
+		c.mine.Store(true)
+	}
+	return c.Conn.Write(b)
 }
 
 func (c *swallowing) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
-		if err == nil && c.next.CompareAndSwap(true, false) {
-			c.mine.Store(true)
-		}
 		if err != nil || !c.mine.Load() {
 			return n, err
 		}
