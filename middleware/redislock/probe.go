@@ -21,9 +21,12 @@ func (p *probe) settle(_ any, err error) (outcome, bool) {
 // probe makes a trip of its own, on a connection that is opened for it. A hook that
 // fails is not what the breaker is about.
 func (on *server) probe() error {
-	p := &probe{result{op: sign}}
-	on.probes.trip(opTimeout, p)
+	p, signs := &probe{result{op: sign}}, on.signs.Load()
+	on.probes.trip(callTimeout, p)
 	on.health.report(context.Background(), p.result)
+	if on.signs.Load() != signs {
+		return nil // that is one, however long the rest takes
+	}
 	if unreachable(p.err) || p.err != nil && unasked(p.err) {
 		return p.err
 	}

@@ -31,6 +31,7 @@ type server struct {
 	asks, interrupts                   trips        // by askClient
 	releases                           trips        // by hold
 	probes                             trips        // by probeClient
+	signs                              atomic.Int64 // of life: handshakes of probes
 
 	scripts    scripts
 	restarts   *restarts
@@ -67,6 +68,7 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
 	afresh := *options
 	afresh.ConnMaxIdleTime = time.Nanosecond
+	afresh.OnConnect = both(func(context.Context, *redis.Conn) error { on.signs.Add(1); return nil }, options.OnConnect)
 	on.probeClient = derive(&afresh, open, 1, on.connections, on.restarts.admit)
 	on.restarts.client = on.askClient
 	ask := withHooks(hooked, on.askClient)
@@ -111,7 +113,7 @@ func (on *server) warm(ask func(context.Context) error) {
 		defer cancel()
 		if err := ask(ctx); err == nil {
 			on.health.heard()
-		} else if !on.locker.isClosed() {
+		} else if (is[dialError](err) || isTimeout(err)) && !on.locker.isClosed() {
 			on.health.report(ctx, failed(sign, err))
 		}
 	})
