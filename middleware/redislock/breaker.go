@@ -26,6 +26,7 @@ type breaker struct {
 	open    *signal         // on while the circuit is not closed
 	outage  *signal         // on while probes fail, too
 	changed func(away bool) // is told of an outage; may be nil
+	closes  func()          // is told that it does; may be nil
 	health  *health
 
 	created time.Time
@@ -52,6 +53,9 @@ func newBreaker(h *health, probe func() error) *breaker {
 			b.open.set(to != gobreaker.StateClosed)
 			if to == gobreaker.StateClosed {
 				b.tell(false)
+				if b.closes != nil {
+					b.closes()
+				}
 			} else {
 				b.start()
 			}

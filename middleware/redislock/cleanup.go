@@ -23,6 +23,7 @@ const maxCleanups = 10_000
 // one trip: a token that waits can be granted, or told, until it is given up.
 type cleanup struct {
 	server *server
+	wake   chan struct{} // there is a reason to try again
 
 	mu       sync.Mutex
 	pending  []givenUp
@@ -68,9 +69,32 @@ func (c *cleanup) run() {
 		c.putBack(again)
 		if len(again) < len(batch) {
 			pauses = backoff{next: firstRetry} // one key that is refused does not hold up the others
-		} else if c.server.locker.sleep(context.Background(), pauses.pause(-1)) != nil {
-			return // closed
+		} else if !c.sleep(pauses.pause(-1)) {
+			return
 		}
+	}
+}
+
+// hurry has tried again what has failed: the server replies again. Callers may find
+// keys held by nobody until that is done.
+func (c *cleanup) hurry() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sleep says whether the Locker is still open.
+func (c *cleanup) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.wake:
+		return true
+	case <-c.server.locker.closed:
+		return false
 	}
 }
 

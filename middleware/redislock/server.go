@@ -78,7 +78,8 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	on.releases = trips{server: on, client: on.hold, limit: limit}
 	on.probes = trips{server: on, client: withHooks(hooked, on.probeClient), limit: 1}
 	on.inbox = newInbox(on, k)
-	on.cleanup = &cleanup{server: on}
+	on.cleanup = &cleanup{server: on, wake: make(chan struct{}, 1)}
+	on.breaker.closes = on.cleanup.hurry
 	if on.connections.followMaster {
 		on.warming.Go(func() { on.watchMaster(options.Dialer) })
 	}
