@@ -66,10 +66,7 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	limit := max(1, options.PoolSize/2)
 	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
 	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
-	afresh := *options
-	afresh.ConnMaxIdleTime = time.Nanosecond
-	afresh.OnConnect = both(func(context.Context, *redis.Conn) error { on.signs.Add(1); return nil }, options.OnConnect)
-	on.probeClient = derive(&afresh, open, 1, on.connections, on.restarts.admit)
+	on.probeClient = on.newProbeClient(options, open)
 	on.restarts.client = on.askClient
 	ask := withHooks(hooked, on.askClient)
 	on.hold = withHooks(hooked, on.holdClient)
