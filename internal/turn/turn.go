@@ -32,7 +32,6 @@ type Turn[T any] struct {
 	value T
 	ready chan error    // nil: it is your turn; only where it had to wait
 	place *list.Element // nil once it does not wait any more
-	left  bool          // it has left the line
 
 	// waiting has those behind, as *Turn[T], the oldest first. Only who has the
 	// turn has it, and nil is none.
@@ -65,13 +64,14 @@ func (q *Queue[T]) Enter(ctx context.Context, key string, value T, wait time.Dur
 	select {
 	case err = <-t.ready:
 	case <-timer.C:
-		err = t.leave()
+		_, err = t.leave()
 	case <-quit:
-		if err = t.leave(); t.left {
+		var left bool
+		if left, err = t.leave(); left {
 			err = ErrQuit
 		}
 	case <-ctx.Done():
-		err = t.leave()
+		_, err = t.leave()
 	}
 	if ctx.Err() != nil {
 		if err == nil { // the turn came all the same
@@ -124,20 +124,20 @@ func (t *Turn[T]) behind() int {
 func (t *Turn[T]) Waited() bool { return t.ready != nil }
 
 // leave gives up the place in the line. Where that is too late, because the
-// turn came or failed at the same moment, it returns what came.
-func (t *Turn[T]) leave() error {
+// turn came or failed at the same moment, it has not left, and returns what came.
+func (t *Turn[T]) leave() (left bool, err error) {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
 	if t.place == nil {
-		return <-t.ready // sent by grant, which holds the mutex as well
+		return false, <-t.ready // sent by grant, which holds the mutex as well
 	}
 	ahead := 1
 	for e := t.place.Prev(); e != nil; e = e.Prev() {
 		ahead++
 	}
 	t.queue.heads[t.key].waiting.Remove(t.place)
-	t.place, t.left = nil, true
-	return &lock.BusyError{Err: lock.ErrBusy, Ahead: ahead}
+	t.place = nil
+	return true, &lock.BusyError{Err: lock.ErrBusy, Ahead: ahead}
 }
 
 // grant ends the wait of t with what ready is to say. The mutex is held.

@@ -26,9 +26,11 @@ type breaker struct {
 	open    *signal         // on while the circuit is not closed
 	outage  *signal         // on while probes fail, too
 	changed func(away bool) // is told of an outage; may be nil
-	closes  func()          // is told that it does; may be nil
+	onClose func()          // may be nil
 	health  *health
 
+	// Renewals and clean-up have connections of their own. What they hear says nothing
+	// about those that callers have.
 	created time.Time
 	replied atomic.Int64 // when a trip last had a reply, in ns since created
 
@@ -44,6 +46,12 @@ type breaker struct {
 // processes that have noticed together do not come back together.
 const probePause = 100 * time.Millisecond
 
+// The shortest and the longest pause where the server replies, but an outage is not over.
+const (
+	firstCheck = 250 * time.Millisecond
+	lastCheck  = 5 * time.Second
+)
+
 func newBreaker(h *health, probe func() error) *breaker {
 	b := &breaker{probe: probe, health: h, open: newSignal(), outage: newSignal(), created: time.Now(), done: make(chan struct{})}
 	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
@@ -53,8 +61,8 @@ func newBreaker(h *health, probe func() error) *breaker {
 			b.open.set(to != gobreaker.StateClosed)
 			if to == gobreaker.StateClosed {
 				b.tell(false)
-				if b.closes != nil {
-					b.closes()
+				if b.onClose != nil {
+					b.onClose()
 				}
 			} else {
 				b.start()
@@ -113,33 +121,38 @@ func (b *breaker) start() {
 }
 
 // run probes while the breaker is open, at once and then now and then; and when it is
-// not, until the outage is over for the operator as well, who is to read of that also
-// where nobody asks.
+// not, ever more seldom, until the outage is over for the operator as well, who is to
+// read of that also where nobody asks.
 func (b *breaker) run() {
 	for pause := time.Duration(0); b.sleep(pause); {
 		began := time.Now()
 		err := b.probe()
-		pause = quietTime / 4
+		answered := err == nil || !b.unanswered(began)
 		switch {
-		case !b.open.on(): // what fails has been reported as any other trip
-		case err == nil || !b.unanswered(began):
-			b.report(nil)
-		default:
+		case !answered && !b.open.on():
+			b.missed(began, err)
+		case !answered:
 			b.tell(true)
 			b.report(err)
-			pause = probePause + rand.N(probePause)
+		default:
+			b.report(nil)
 		}
-		if !b.health.down.Load() && b.stop() {
+		switch {
+		case b.open.on():
+			pause = probePause + rand.N(probePause)
+		case b.stop():
 			return
+		default:
+			pause = min(max(2*pause, firstCheck), lastCheck)
 		}
 	}
 }
 
-// stop ends run, unless the breaker is open.
+// stop ends run, unless there is an outage.
 func (b *breaker) stop() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.running = b.open.on()
+	b.running = b.open.on() || b.health.down.Load() // which is set before start
 	return !b.running
 }
 

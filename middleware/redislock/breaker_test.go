@@ -406,47 +406,79 @@ func (c *swallowing) Read(b []byte) (int, error) {
 // A crowd that meets an outage does not dial for each of its callers, and does not come
 // back all at once.
 func TestOutageIsNoHerd(t *testing.T) {
-	b := startBackend(t)
-	var dials atomic.Int32
-	client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: 10, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dials.Add(1)
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}})
-	t.Cleanup(func() { _ = client.Close() })
-	l := open(t, client)
-	crowd(t, l, 100)
+	for _, outage := range []failure{
+		refused,
+		{"accepted and closed", killed.begin, killed.over}, // by the proxy
+	} {
+		t.Run(outage.name, func(t *testing.T) {
+			b := startBackend(t)
+			var dials atomic.Int32
+			client := redis.NewClient(&redis.Options{Addr: b.line.Addr(), PoolSize: 10, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				dials.Add(1)
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}})
+			t.Cleanup(func() { _ = client.Close() })
+			l := open(t, client)
+			require.Eventually(t, func() bool { return tryFree(t, l) }, patience, time.Millisecond)
 
-	refused.begin(t, b)
-	requireOutage(t, l)
-	dials.Store(0)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var served, denied atomic.Int32
-	var all sync.WaitGroup
-	for i := range 200 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				lease, err := l.Acquire(ctx, fmt.Sprint(i), lock.Options{Wait: patience})
-				switch {
-				case err == nil:
-					served.Add(1)
-					assert.NoError(t, lease.Release(ctx))
-				case ctx.Err() == nil:
-					denied.Add(1)
-					assert.ErrorIs(t, err, lock.ErrUnavailable)
-				}
-				pause(10 * time.Millisecond)
+			outage.begin(t, b)
+			requireOutage(t, l)
+			dials.Store(0)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var served, denied atomic.Int32
+			var all sync.WaitGroup
+			for i := range 200 {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						lease, err := l.Acquire(ctx, fmt.Sprint(i), lock.Options{TTL: outageTTL, Wait: patience})
+						switch {
+						case err == nil:
+							served.Add(1)
+							assert.NoError(t, lease.Release(ctx))
+						case ctx.Err() == nil:
+							denied.Add(1)
+							assert.ErrorIs(t, err, lock.ErrUnavailable)
+						}
+						pause(10 * time.Millisecond)
+					}
+				})
 			}
+			pause(2 * time.Second)
+			require.Greater(t, denied.Load(), int32(1000))
+			require.Less(t, dials.Load(), int32(100), "in two seconds of probes")
+
+			dials.Store(0)
+			outage.over(t, b)
+			require.Eventually(t, func() bool { return served.Load() > 200 }, patience, time.Millisecond)
+			require.Less(t, dials.Load(), int32(40), "as many as there may be")
+			cancel()
+			all.Wait()
 		})
 	}
-	pause(2 * time.Second)
-	require.Greater(t, denied.Load(), int32(1000))
-	require.Less(t, dials.Load(), int32(200), "in two seconds of probes")
+}
 
-	dials.Store(0)
-	refused.over(t, b)
-	require.Eventually(t, func() bool { return served.Load() > 200 }, patience, time.Millisecond)
-	require.Less(t, dials.Load(), int32(40), "as many as there may be")
-	cancel()
-	all.Wait()
+// A quorum one of whose members is away from the start is none the worse: who waits for a
+// holder is not told of an outage.
+func TestQuorumStartsWithoutAMember(t *testing.T) {
+	addrs := addrsOf(redistest.StartMasters(t, 3))
+	away := proxiesOf(t, addrs[0])
+	proxy := away[addrs[0]]
+	proxy.Refuse(true)
+	for range 20 {
+		l := openQuorum(t, []string{proxy.Addr(), addrs[1], addrs[2]})
+		held := acquire(t, l, "key", lock.Options{})
+		got := make(chan error, 1)
+		go func() {
+			lease, err := l.Acquire(t.Context(), "key", lock.Options{Wait: patience})
+			if err == nil {
+				err = lease.Release(t.Context())
+			}
+			got <- err
+		}()
+		pause(20 * time.Millisecond)
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, receive(t, got))
+	}
+	proxy.Refuse(false)
 }

@@ -68,7 +68,12 @@ func newCluster(l *Locker, options *redis.ClusterOptions) *cluster {
 		doubted: make(chan struct{}, 1),
 		masters: make(map[string]*master),
 	}
-	c.breaker = newBreaker(c.health, func() error { return c.load(context.Background()) })
+	c.breaker = newBreaker(c.health, func() error {
+		if err := c.load(context.Background()); unreachable(err) {
+			return err
+		}
+		return nil
+	})
 	o := *options
 	o.NewClient = c.newNode
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
@@ -106,6 +111,7 @@ func (c *cluster) add(addr string, now time.Time) *server {
 	o := *c.options
 	o.Addr, o.NodeAddress = addr, addr
 	m := &master{server: newServer(c.locker, c, &o, c.open, nil, inCluster), seen: now}
+	m.begin(&o)
 	c.masters[addr] = m
 	return m.server
 }

@@ -60,7 +60,9 @@ func (c *cluster) loadFirst(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	c.breaker.missed(start, err)
+	if unreachable(err) {
+		c.breaker.missed(start, err)
+	}
 	c.health.report(ctx, failed(sign, err)) // a refresh that takes longer has not told yet
 	return unavailable(err)
 }

@@ -118,8 +118,9 @@
 //
 // The operator reads of an outage twice, with the reason when it begins
 // ([lock.BackendFailed]) and when there has been none for a second
-// ([lock.BackendRecovered]), also where nobody asks. A process in which nobody asks, and some wait for other
-// processes, notices within three seconds.
+// ([lock.BackendRecovered]), also where nobody asks; but a refusal has to end with an
+// acquire that is not refused. A process in which nobody asks, and some wait for other
+// processes, tells those within four seconds.
 //
 // # What to allow
 //

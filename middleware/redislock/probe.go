@@ -2,50 +2,76 @@ package redislock
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// A probe is a request that asks for a sign of life: it takes the way of any other, with
-// the user's hooks, and a script that does nothing.
-type probe struct{ result }
+// trustSign is for how long the answer to a handshake is not taken for a sign of life
+// again, where it is all that there is.
+const trustSign = 5 * time.Second
 
-var _ request = (*probe)(nil)
-
-func (p *probe) write(on *server) command { return on.scripts.sign.with() }
-
-func (p *probe) settle(_ any, err error) (outcome, bool) {
-	p.outcome, p.err = done, nil
-	if err != nil {
-		p.result = failed(sign, err)
-	}
-	return p.outcome, p.outcome.replied()
+// A prober asks a server for a sign of life, as a caller would: with the user's hooks, and
+// a script, which does nothing.
+type prober struct {
+	server    *server
+	client    *redis.Client // opens a connection for each probe
+	hooked    commander     // client, with the user's hooks
+	handshook atomic.Bool   // the newest connection
+	trusted   time.Time     // when the answer to a handshake was last enough
 }
 
-// newProbeClient returns a client that opens a connection for each probe. That its
-// handshake is answered is a sign of life already.
-func (on *server) newProbeClient(options *redis.Options, open newClient) *redis.Client {
+func newProber(on *server, options *redis.Options, open newClient, hooked *redis.Client) *prober {
+	p := &prober{server: on}
 	o := *options
 	o.ConnMaxIdleTime = time.Nanosecond
 	o.OnConnect = both(func(context.Context, *redis.Conn) error {
-		on.signs.Add(1)
+		p.handshook.Store(true)
 		return nil
 	}, o.OnConnect)
-	return derive(&o, open, 1, on.connections, on.restarts.admit)
+	p.client = derive(&o, open, 1, on.connections, on.restarts.admit)
+	p.hooked = withHooks(hooked, p.client)
+	return p
 }
 
-// probe makes a trip of its own, on a connection that is opened for it. A hook that
-// fails is not what the breaker is about.
-func (on *server) probe() error {
-	p, signs := &probe{result{op: sign}}, on.signs.Load()
-	on.probes.trip(callTimeout, p)
-	on.health.report(context.Background(), p.result)
-	if on.signs.Load() != signs {
-		return nil // that is one, however long the rest takes
+// probe returns why there was no sign of life; nil: there was, or nobody can tell, as
+// where a hook fails. The breaker calls it, once at a time.
+func (p *prober) probe() error {
+	var err error
+	for range 2 { // one connection may be closed at once
+		start := time.Now()
+		if err = p.ask(); !unreachable(err) || time.Since(start) > retryWithin {
+			break
+		}
 	}
-	if unreachable(p.err) || p.err != nil && unasked(p.err) {
-		return p.err
+	switch {
+	case err != nil && unasked(err):
+		return err
+	case !unreachable(err):
+		return nil
+	case p.handshook.Load() && time.Since(p.trusted) > trustSign:
+		// On a slow line that is all that there is time for.
+		p.trusted = time.Now()
+		return nil
+	default:
+		return err
 	}
-	return nil
+}
+
+func (p *prober) ask() error {
+	on := p.server
+	p.handshook.Store(false)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	_, err := on.run(ctx, p.hooked, on.scripts.sign.with())
+	r := result{op: sign, outcome: done}
+	if err != nil {
+		r = failed(sign, err)
+	}
+	if r.outcome.replied() {
+		on.breaker.heard()
+	}
+	on.health.report(context.Background(), r)
+	return err
 }

@@ -82,6 +82,9 @@ func newQuorum(l *Locker, masters []*redis.Client) *quorum {
 		on.breaker.changed = q.memberChanged
 		q.members = append(q.members, on)
 	}
+	for i, on := range q.members { // who tells of themselves from now on
+		on.begin(masters[i].Options())
+	}
 	return q
 }
 

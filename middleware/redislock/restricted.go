@@ -49,7 +49,7 @@ var errUnpublished = errors.New("PUBLISH in scripts")
 // check asks whether grants could be published to the inbox. Without an answer it
 // is believed that they can.
 func (i *inbox) check() error {
-	numsub, publish, err := i.probe()
+	numsub, publish, err := i.rights()
 	switch {
 	case err != nil:
 		return nil
@@ -63,13 +63,13 @@ func (i *inbox) check() error {
 	return nil
 }
 
-// probe runs probe.lua.
-func (i *inbox) probe() (numsub, publish string, err error) {
+// rights runs rights.lua.
+func (i *inbox) rights() (numsub, publish string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	reply, err := i.server.askClient.Eval(ctx, source("probe.lua"), nil, i.channel).StringSlice()
+	reply, err := i.server.askClient.Eval(ctx, source("rights.lua"), nil, i.channel).StringSlice()
 	if err != nil || len(reply) != 2 {
-		return "", "", errors.Join(err, errors.New("probe script makes no sense"))
+		return "", "", errors.Join(err, errors.New("rights script makes no sense"))
 	}
 	return reply[0], reply[1], nil
 }
@@ -90,7 +90,7 @@ func (i *inbox) refusal(err error, vain attempts) error {
 }
 
 func (i *inbox) scriptsRun() bool {
-	_, _, err := i.probe()
+	_, _, err := i.rights()
 	return err == nil
 }
 

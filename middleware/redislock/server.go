@@ -23,15 +23,14 @@ type server struct {
 	health   *health
 	breaker  *breaker
 
-	// Clients of the same server. However many ask, those who hold always
-	// have connections to renew and release with. The third keeps none.
-	askClient, holdClient, probeClient *redis.Client
-	connections                        *connections // of both
-	hold                               commander    // holdClient, with the user's hooks
-	asks, interrupts                   trips        // by askClient
-	releases                           trips        // by hold
-	probes                             trips        // by probeClient
-	signs                              atomic.Int64 // of life: handshakes of probes
+	// Two clients of the same server. However many ask, those who hold always
+	// have connections to renew and release with. The prober has another.
+	askClient, holdClient *redis.Client
+	connections           *connections // of all
+	hold                  commander    // holdClient, with the user's hooks
+	asks, interrupts      trips        // by askClient
+	releases              trips        // by hold
+	prober                *prober
 
 	scripts    scripts
 	restarts   *restarts
@@ -44,15 +43,15 @@ type server struct {
 }
 
 // newServer returns the server that options, which are the user's, lead to, as part of
-// t, nil being a topology of its own. hooked, which may be nil, is the user's client. It
-// waits for nothing.
+// t, nil being a topology of its own. hooked, which may be nil, is the user's client. What
+// goes on by itself is yet to begin.
 func newServer(l *Locker, t topology, options *redis.Options, open newClient, hooked *redis.Client, k kind) *server {
 	on := &server{locker: l, topology: t}
 	if t == nil {
 		on.topology = single{on}
 	}
 	on.health = newHealth(nameOf(options, l.servers), l.observe)
-	on.breaker = newBreaker(on.health, on.probe)
+	on.breaker = newBreaker(on.health, func() error { return on.prober.probe() })
 	on.connections = newConnections(options)
 	on.restarts = &restarts{
 		created: time.Now(),
@@ -66,17 +65,21 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	limit := max(1, options.PoolSize/2)
 	on.askClient = derive(options, open, limit+2, on.connections, on.restarts.admit) // one for interrupts, one for restarts
 	on.holdClient = derive(options, open, limit+maxExtending+1, on.connections, nil) // one for clean-up
-	on.probeClient = on.newProbeClient(options, open)
+	on.prober = newProber(on, options, open, hooked)
 	on.restarts.client = on.askClient
 	ask := withHooks(hooked, on.askClient)
 	on.hold = withHooks(hooked, on.holdClient)
 	on.asks = trips{server: on, client: ask, limit: limit, prepare: on.restarts.settle}
 	on.interrupts = trips{server: on, client: ask, limit: 1, prepare: on.restarts.settle}
 	on.releases = trips{server: on, client: on.hold, limit: limit}
-	on.probes = trips{server: on, client: withHooks(hooked, on.probeClient), limit: 1}
 	on.inbox = newInbox(on, k)
 	on.cleanup = &cleanup{server: on, wake: make(chan struct{}, 1)}
-	on.breaker.closes = on.cleanup.hurry
+	on.breaker.onClose = on.cleanup.hurry
+	return on
+}
+
+// begin begins what goes on by itself.
+func (on *server) begin(options *redis.Options) {
 	if on.connections.followMaster {
 		on.warming.Go(func() { on.watchMaster(options.Dialer) })
 	}
@@ -87,7 +90,6 @@ func newServer(l *Locker, t topology, options *redis.Options, open newClient, ho
 	for range 2 { // a release, a renewal
 		on.warm(func(ctx context.Context) error { return on.holdClient.Ping(ctx).Err() })
 	}
-	return on
 }
 
 // nameOf is how the operator reads of a server that has keys together with others, if
@@ -104,7 +106,7 @@ func nameOf(o *redis.Options, of int) string {
 }
 
 // warm opens a connection ahead of the first request, whose lease may be too
-// short for that. The operator is told if it can't be had.
+// short for that. The operator is told where it can't be had.
 func (on *server) warm(ask func(context.Context) error) {
 	on.warming.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
@@ -220,5 +222,5 @@ func (on *server) close() error {
 	for _, t := range []*trips{&on.asks, &on.interrupts, &on.releases} {
 		t.close()
 	}
-	return errors.Join(on.askClient.Close(), on.holdClient.Close(), on.probeClient.Close())
+	return errors.Join(on.askClient.Close(), on.holdClient.Close(), on.prober.client.Close())
 }

@@ -36,7 +36,11 @@ func topologyOf(client redis.UniversalClient) (open func(*Locker) topology, err 
 		if c == nil {
 			return nil, errors.New("redislock: client is nil")
 		}
-		return func(l *Locker) topology { return newSingle(l, c, alone) }, nil
+		return func(l *Locker) topology {
+			s := newSingle(l, c, alone)
+			s.begin(c.Options())
+			return s
+		}, nil
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, errors.New("redislock: client is nil")
