@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,16 +84,15 @@ func (s *standIn) borrow(ctx context.Context, key string, o lock.Options, why er
 	}
 }
 
-// granted is told of a lease that acquire returned for a request of a route, when its
-// release is certain, whatever an observer does. It reports whether that is the
-// stand-in's alone.
-func (s *standIn) granted(ctx context.Context, route string, lease lock.Lease) bool {
+// granted is told of a lease that acquire returned for r, when its release is certain,
+// whatever an observer does. It reports whether that is the stand-in's alone.
+func (s *standIn) granted(ctx context.Context, r *http.Request, lease lock.Lease) bool {
 	if s == nil {
 		return false
 	}
 	b, ok := lease.(*borrowed)
 	if ok {
-		s.runs(ctx, route, b.outage, b.why)
+		s.runs(ctx, r, b.outage, b.why)
 	} else {
 		s.answered(ctx)
 	}

@@ -23,7 +23,7 @@ func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 	start := time.Now()
 	defer func() { g.release(r, lease, time.Since(start)) }()
 	defer limit.settle()
-	fallback := g.standIn.granted(ctx, r.Pattern, lease)
+	fallback := g.standIn.granted(ctx, r, lease)
 	g.observer(ctx, lock.Acquired{Key: lease.Key(), Fence: lease.Fence(), Wait: wait, Fallback: fallback})
 	return run(ctx, w, r, body, next)
 }

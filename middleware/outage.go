@@ -1,7 +1,9 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/reqlock/reqlock/middleware/lock"
@@ -38,7 +40,7 @@ func (s *standIn) failed() *outage {
 }
 
 // runs notes that a request which was part of out has its key.
-func (s *standIn) runs(ctx context.Context, route string, out *outage, why error) {
+func (s *standIn) runs(ctx context.Context, r *http.Request, out *outage, why error) {
 	s.mu.Lock()
 	switch now := s.current.Load(); {
 	case now != nil:
@@ -54,7 +56,8 @@ func (s *standIn) runs(ctx context.Context, route string, out *outage, why error
 		s.mu.Unlock()
 		return
 	}
-	out.began, out.route, out.telling = time.Now(), route, true
+	out.began, out.telling = time.Now(), true
+	out.route = cmp.Or(r.Pattern, r.Method+" "+r.URL.Path)
 	s.mu.Unlock()
 
 	defer func() {
@@ -62,7 +65,7 @@ func (s *standIn) runs(ctx context.Context, route string, out *outage, why error
 		defer s.mu.Unlock()
 		out.telling = false
 	}()
-	s.observer(ctx, lock.FallbackBegan{Route: route, Fallback: s.name, Err: why})
+	s.observer(ctx, lock.FallbackBegan{Route: out.route, Fallback: s.name, Err: why})
 }
 
 // answered notes that the primary has answered.

@@ -46,7 +46,7 @@ func TestFallbackEvents(t *testing.T) {
 			}
 			wg.Wait()
 		}
-		began := lock.FallbackBegan{Fallback: "memlock", Err: errOutage}
+		began := lock.FallbackBegan{Route: "POST /", Fallback: "memlock", Err: errOutage}
 		serve(5)
 		require.Empty(t, changes(&seen))
 
@@ -69,14 +69,14 @@ func TestFallbackEvents(t *testing.T) {
 		require.Len(t, changes(&seen), 1)
 		time.Sleep(time.Nanosecond)
 		serve(10)
-		require.Equal(t, []lock.Event{began, lock.FallbackEnded{Fallback: "memlock", Requests: 20, After: 5500 * time.Millisecond}}, changes(&seen))
+		require.Equal(t, []lock.Event{began, lock.FallbackEnded{Route: "POST /", Fallback: "memlock", Requests: 20, After: 5500 * time.Millisecond}}, changes(&seen))
 
 		primary.Fail(errOutage) // anew
 		serve(1)
 		primary.Fail(nil)
 		time.Sleep(time.Minute)
 		serve(1)
-		require.Equal(t, []lock.Event{began, lock.FallbackEnded{Fallback: "memlock", Requests: 1, After: time.Minute}}, changes(&seen)[2:])
+		require.Equal(t, []lock.Event{began, lock.FallbackEnded{Route: "POST /", Fallback: "memlock", Requests: 1, After: time.Minute}}, changes(&seen)[2:])
 
 		primary.Fail(errOutage)
 		serve(1)

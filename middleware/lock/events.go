@@ -7,8 +7,8 @@ import (
 )
 
 // An Observer is told what happens. It is called on the goroutine that the
-// event happens on, [Overran] on one of its own, so it must be quick, must not block and must be safe for
-// concurrent use. Type switches on the event tell what it is; ignore those
+// event happens on, with [Overran] on one of its own, so it must be quick, must
+// not block and must be safe for concurrent use. Type switches on the event tell what it is; ignore those
 // that you do not know, more come with time.
 type Observer func(context.Context, Event)
 
@@ -65,7 +65,7 @@ type (
 	// guard's fallback. Sent once per guard and outage, with the first of them; an
 	// outage of which a guard has met nothing for a minute is over.
 	FallbackBegan struct {
-		Route    string // the http.Request.Pattern of that request
+		Route    string // of that request: http.Request.Pattern, or method and path without one
 		Fallback string // "lock.Open", or the package of the Locker that stands in
 		Err      error  // what the Locker said
 	}

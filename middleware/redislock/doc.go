@@ -14,9 +14,9 @@
 //   - One Locker for each process. It opens connections of its own when they are
 //     needed: half as many as PoolSize of the given client to acquire, as many to
 //     release, and nine more: four to renew, one each to clean up, to interrupt, to
-//     look for restarts, to probe and to hear of grants; in a Cluster and with a quorum as many
-//     to each master that is used. Where more callers come at a time, they share round trips, up to
-//     128 each. One scheduler renews all leases.
+//     look for restarts, to probe and to hear of grants; in a Cluster and with a
+//     quorum as many to each master that is used. Where more callers come at a time,
+//     they share round trips, up to 128 each. One scheduler renews all leases.
 //   - Redis 6.2 or later, in whatever shape there is: see below. Its user must be
 //     allowed what is listed there.
 //   - One TTL for a key in all processes: what waits after a restart of a

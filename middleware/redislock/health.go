@@ -77,7 +77,7 @@ func (h *health) degraded(err error) {
 
 // keptBack tells of a restart, after which free keys are given to nobody for a while.
 func (h *health) keptBack(guard time.Duration) {
-	h.observe(context.Background(), lock.KeptBack{Backend: h.name(), For: guard})
+	h.observe(context.Background(), lock.KeptBack{Backend: h.name(), For: guard.Round(time.Millisecond)})
 }
 
 func (h *health) name() string { return strings.TrimSuffix(h.server, ": ") }

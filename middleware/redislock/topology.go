@@ -14,10 +14,10 @@ type topology interface {
 	// time once it has succeeded.
 	home(ctx context.Context, key string) (*server, error)
 
-	// follow returns, without waiting for anything once home has succeeded, the server to ask next for a key of
-	// which the one that was asked last has said err, which may be nil. It is the same,
-	// unless err says where the key has gone, or it is known to have another home by
-	// now; nil where it has gone, and nobody can follow.
+	// follow returns, without waiting for anything once home has succeeded, the server to
+	// ask next for a key of which the one that was asked last has said err, which may be
+	// nil. It is the same, unless err says where the key has gone, or it is known to have
+	// another home by now; nil where it has gone, and nobody can follow.
 	follow(key string, asked *server, err error) *server
 
 	// outage is as backend.outage.
