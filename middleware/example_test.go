@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/reqlock/reqlock/httplock"
+	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
@@ -48,3 +49,29 @@ func ExampleOpenAIErrors() {
 	fmt.Println(w.Code, w.Body)
 	// Output: 400 {"error":{"message":"header \"X-User-ID\": missing","type":"invalid_request_error","param":null,"code":"no_key"}}
 }
+
+// While Redis is away, this process takes turns by itself.
+func ExampleWithFallback() {
+	locks := away{}        // a redislock, say
+	local := memlock.New() // one for all guards on locks
+	key := keyfuncs.Path   // and a key of yours
+	fenced := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := lock.From(r.Context())
+		fmt.Println("runs, with a fence:", lease.Fence() > 0)
+	})
+	guard, err := middleware.NewGuard(locks, key, middleware.WithFallback(local), middleware.WithObserver(func(context.Context, lock.Event) {}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	guard.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/orders/7", nil), fenced)
+	// Output: runs, with a fence: true
+}
+
+// away is a Locker that cannot be asked.
+type away struct{}
+
+func (away) Acquire(context.Context, string, lock.Options) (lock.Lease, error) {
+	return nil, lock.ErrUnavailable
+}
+func (away) Interrupt(context.Context, string) (bool, error) { return false, lock.ErrUnavailable }
