@@ -38,15 +38,15 @@ func newProber(on *server, options *redis.Options, open newClient, hooked *redis
 // probe returns why there was no sign of life; nil: there was, or nobody can tell, as
 // where a hook fails. The breaker calls it, once at a time.
 func (p *prober) probe() error {
-	var err error
-	for range 2 { // one connection may be closed at once
-		start := time.Now()
-		if err = p.ask(); !unreachable(err) || time.Since(start) > retryWithin {
-			break
-		}
+	start := time.Now()
+	err := p.ask()
+	if unreachable(err) && time.Since(start) < retryWithin {
+		err = p.ask() // one connection may be closed at once
 	}
 	switch {
-	case err != nil && unasked(err):
+	case err == errUnlooked: // it was restarted, and has said so
+		return nil
+	case unasked(err):
 		return err
 	case !unreachable(err):
 		return nil
