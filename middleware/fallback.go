@@ -36,12 +36,12 @@ func newStandIn(l lock.Locker, observer lock.Observer) *standIn {
 
 // acquire acquires key from the primary and from the stand-in: a *paired lease.
 // From the stand-in alone it is a *borrowed, from the primary alone the primary's.
-// patience is how long the request is willing to wait, of which o.Wait may be a part.
-func (s *standIn) acquire(ctx context.Context, primary lock.Locker, key string, o lock.Options, patience time.Duration) (lock.Lease, error) {
+// then is as for Guard.ask: what is waited for then is not borrowed now.
+func (s *standIn) acquire(ctx context.Context, primary lock.Locker, key string, o lock.Options, then time.Duration) (lock.Lease, error) {
 	deadline := time.Now().Add(o.Wait)
 	lease, err := primary.Acquire(ctx, key, o)
 	switch {
-	case o.Wait < patience && !errors.Is(err, lock.ErrBusy) && worthWaiting(err, patience):
+	case !errors.Is(err, lock.ErrBusy) && worthWaiting(err, then):
 		return nil, err
 	case errors.Is(err, lock.ErrUnavailable) && ctx.Err() == nil:
 		return s.borrow(ctx, key, o.WaitUntil(deadline), err)

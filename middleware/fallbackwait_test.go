@@ -173,18 +173,23 @@ func (k keeping) Acquire(ctx context.Context, key string, o lock.Options) (lock.
 func TestFallbackAfterARestart(t *testing.T) {
 	for _, tt := range []struct {
 		left     time.Duration
+		body     string
 		fallback bool
-	}{{time.Second, false}, {time.Minute, true}} {
-		for _, body := range []string{"", "{}"} {
-			t.Run(fmt.Sprint(tt.left, body), func(t *testing.T) {
-				var seen guardtest.Events
-				g := newGuard(t, keeping{memlock.New(), tt.left}, middleware.WithFallback(memlock.New()), middleware.WithWait(2*time.Second), middleware.WithObserver(seen.Observe))
-				r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-				r.Header.Set("X-User-ID", "alice")
-				w := httptest.NewRecorder()
-				require.True(t, g.Serve(w, r, http.HandlerFunc(nothing)))
-				require.Equal(t, tt.fallback, guardtest.Of[lock.Acquired](&seen)[0].Fallback)
-			})
-		}
+	}{
+		{time.Second, "", false},
+		{time.Second, "{}", false},
+		{time.Minute, "", true},
+		{time.Minute, "{}", true},
+		{2 * time.Second, "{}", true}, // it was worth waiting, and is not any more
+	} {
+		t.Run(fmt.Sprint(tt.left, tt.body), func(t *testing.T) {
+			var seen guardtest.Events
+			g := newGuard(t, keeping{memlock.New(), tt.left}, middleware.WithFallback(memlock.New()), middleware.WithWait(2*time.Second), middleware.WithObserver(seen.Observe))
+			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(tt.body))
+			r.Header.Set("X-User-ID", "alice")
+			w := httptest.NewRecorder()
+			require.True(t, g.Serve(w, r, http.HandlerFunc(nothing)))
+			require.Equal(t, tt.fallback, guardtest.Of[lock.Acquired](&seen)[0].Fallback)
+		})
 	}
 }

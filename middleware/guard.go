@@ -131,14 +131,14 @@ func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser) (lock.Lea
 	if o.Wait > 0 && !read && hidesItsClient(r, body) {
 		deadline := time.Now().Add(o.Wait)
 		o.Wait = 0
-		lease, err := g.ask(v, o)
+		lease, err := g.ask(v, o, g.acquire.Wait)
 		if !worthWaiting(err, g.acquire.Wait) {
 			return lease, body, err
 		}
 		body = readAhead(body)
 		o = o.WaitUntil(deadline)
 	}
-	lease, err := g.ask(v, o)
+	lease, err := g.ask(v, o, 0)
 	return lease, body, err
 }
 
@@ -151,10 +151,11 @@ func worthWaiting(err error, wait time.Duration) bool {
 	return errors.Is(err, lock.ErrBusy)
 }
 
-// ask is one call of Acquire, and with a fallback a second.
-func (g *Guard) ask(v *visit, o lock.Options) (lock.Lease, error) {
+// ask is one call of Acquire, and with a fallback a second. then is for how long the
+// request asks again if it is worth it.
+func (g *Guard) ask(v *visit, o lock.Options, then time.Duration) (lock.Lease, error) {
 	if g.standIn != nil {
-		return g.standIn.acquire(v, g.locks, v.key, o, g.acquire.Wait)
+		return g.standIn.acquire(v, g.locks, v.key, o, then)
 	}
 	return g.locks.Acquire(v, v.key, o)
 }
