@@ -36,7 +36,7 @@ export function outage({ redis, seconds, fallback }) {
     case "away":
       return ["Redis cannot be reached (for ", duration(seconds), `): ${meanwhile[fallback]}.`];
     case "kept_back":
-      return ["Redis was restarted and gives nothing out (for another ", duration(seconds), `): ${meanwhile[fallback]}.`];
+      return ["Redis was restarted and gives nothing out (for another ", duration(seconds), `): ${keptBack[fallback]}.`];
     default:
       return null;
   }
@@ -47,6 +47,8 @@ const meanwhile = {
   local: "this server takes turns for its own messages only",
   open: "messages are answered without taking turns",
 };
+
+const keptBack = { ...meanwhile, none: "messages wait or are turned away" };
 
 function duration(seconds) {
   if (seconds < 120) return `${seconds} s`;
