@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -126,6 +127,12 @@ func TestClusterRestartThenMove(t *testing.T) {
 			from.Restart()
 			require.Eventually(t, func() bool { // nodes serve nobody at first
 				return from.Client().Del(t.Context(), cluster.Key(from, "nothing")).Err() == nil
+			}, patience, time.Millisecond)
+			other := cluster.Key(from, "other")
+			require.Eventually(t, func() bool { // the process asks there before the slot moves
+				_, err := pods[1].Acquire(t.Context(), other, lock.Options{TTL: ttl})
+				var until *lock.UnavailableError
+				return errors.As(err, &until)
 			}, patience, time.Millisecond)
 			move(cluster, key, from)
 			newer := acquireBack(t, pods[1], key, ttl)
