@@ -80,6 +80,55 @@ func TestProbesThatFailAreNoSecondOutage(t *testing.T) {
 	}
 }
 
+// Where nobody can connect any more it is an outage for who has to, although leases are
+// renewed on connections that are well.
+func TestOnlyNewConnectionsHang(t *testing.T) {
+	const ttl = time.Second
+	server := redistest.Start(t)
+	var mu sync.Mutex
+	var all []*swallowing
+	renewing := make(map[*swallowing]bool) // those that are opened ahead for that
+	hang := new(atomic.Bool)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		c := &swallowing{Conn: conn, next: new(atomic.Bool), text: "\r\nping\r\n"}
+		c.mine.Store(hang.Load())
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, c)
+		c.sent = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			renewing[c] = true
+		}
+		return c, err
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	l := open(t, client)
+	var held []lock.Lease
+	for i := range 10 {
+		held = append(held, acquire(t, l, fmt.Sprint("held", i), lock.Options{TTL: ttl}))
+	}
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(renewing) == 2 }, patience, time.Millisecond)
+	hang.Store(true)
+	mu.Lock()
+	for _, c := range all {
+		if !renewing[c] {
+			_ = c.Conn.Close()
+		}
+	}
+	mu.Unlock()
+	requireOutage(t, l)
+	pause(2 * ttl)
+	requireOutageKnown(t, l)
+	hang.Store(false)
+	require.Eventually(t, func() bool { return tryFree(t, l) }, patience, time.Millisecond)
+	for _, lease := range held {
+		require.NoError(t, lease.Context().Err())
+		require.NoError(t, lease.Release(t.Context()))
+	}
+}
+
 // Who waits in Redis does not lose its place because somebody else has met a bad
 // connection.
 func TestABadConnectionLeavesWhoWaits(t *testing.T) {
@@ -121,12 +170,18 @@ type swallowing struct {
 	net.Conn
 	next *atomic.Bool
 	text string
+	sent func() // is told of the text; may be nil
 	mine atomic.Bool
 }
 
 func (c *swallowing) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte(c.text)) && c.next.CompareAndSwap(true, false) {
-		c.mine.Store(true)
+	if bytes.Contains(b, []byte(c.text)) {
+		if c.sent != nil {
+			c.sent()
+		}
+		if c.next.CompareAndSwap(true, false) {
+			c.mine.Store(true)
+		}
 	}
 	return c.Conn.Write(b)
 }
