@@ -122,3 +122,51 @@ func TestFallbacksInALongOutage(t *testing.T) {
 	require.Zero(t, local.lapses)
 	require.Greater(t, anyway.unfenced, 1000)
 }
+
+// A handler that still runs when Redis goes, or when it is back, is waited for.
+func TestSwitchingWaitsForWhoRuns(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := serve(t, newClient(t, proxy.Addr()), middleware.WithFallback(memlock.New()), middleware.WithWait(10*time.Second), middleware.WithTTL(10*time.Second))
+	started, finish := make(chan struct{}, 3), make(chan struct{})
+	t.Cleanup(func() { close(finish) })
+	s.work = func(key string) {
+		if key == "/key" {
+			started <- struct{}{}
+			<-finish
+		}
+	}
+	done := make(chan int, 3)
+	post := func() { go func() { done <- s.post(http.DefaultClient, "key").status }() }
+	post()
+	<-started
+	proxy.Refuse(true)
+	proxy.CutAll()
+	post()
+	for range 3 {
+		require.Equal(t, http.StatusOK, s.post(http.DefaultClient, "another").status)
+	}
+	require.Empty(t, started, "the second one started beside the first")
+	finish <- struct{}{}
+	require.Equal(t, http.StatusOK, <-done)
+	<-started
+	proxy.Refuse(false)
+	require.Eventually(t, func() bool { return len(server.Keys("reqlock:{/key}:lock")) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { // until Redis is asked again
+		s.post(http.DefaultClient, "another")
+		return len(server.Keys("reqlock:{/another}:fence")) == 1
+	}, 10*time.Second, time.Millisecond)
+	post()
+	require.Eventually(t, func() bool { return len(server.Keys("reqlock:{/key}:lock")) == 1 }, 10*time.Second, time.Millisecond, "third")
+	for range 3 {
+		require.Equal(t, http.StatusOK, s.post(http.DefaultClient, "another").status)
+	}
+	require.Empty(t, started, "the third one started beside the second")
+	for range 2 {
+		finish <- struct{}{}
+		require.Equal(t, http.StatusOK, <-done)
+	}
+	require.Zero(t, s.overlaps)
+	require.Zero(t, s.lapses)
+	http.DefaultClient.CloseIdleConnections()
+}

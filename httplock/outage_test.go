@@ -27,8 +27,9 @@ import (
 // A service has a guarded handler on an HTTP server, and notes how its keys, which are
 // the paths, were held.
 type service struct {
-	t   testing.TB
-	url string
+	t    testing.TB
+	url  string
+	work func(key string) // what a handler does; nil: it takes 2 ms
 
 	mu       sync.Mutex
 	running  map[string]int    // handlers, by key
@@ -71,7 +72,11 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fences[key] = fence
 	}
 	s.mu.Unlock()
-	time.Sleep(2 * time.Millisecond) // the work
+	if s.work != nil {
+		s.work(key)
+	} else {
+		time.Sleep(2 * time.Millisecond)
+	}
 	s.mu.Lock()
 	s.running[key]--
 	s.mu.Unlock()
