@@ -140,8 +140,15 @@ func TestSwitchingWaitsForWhoRuns(t *testing.T) {
 	post := func() { go func() { done <- s.post(http.DefaultClient, "key").status }() }
 	post()
 	<-started
+	wait := lock.Options{TTL: 10 * time.Second, Wait: 10 * time.Second}
+	_, err := s.locks.Acquire(t.Context(), "line", wait)
+	require.NoError(t, err)
 	proxy.Refuse(true)
 	proxy.CutAll()
+	require.Equal(t, http.StatusOK, s.post(http.DefaultClient, "another").status) // notices
+	// Once lines are told as well, the lease of the first one is not passed on.
+	_, err = s.locks.Acquire(t.Context(), "line", wait)
+	require.ErrorIs(t, err, lock.ErrUnavailable)
 	post()
 	for range 3 {
 		require.Equal(t, http.StatusOK, s.post(http.DefaultClient, "another").status)

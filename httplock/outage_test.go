@@ -27,9 +27,10 @@ import (
 // A service has a guarded handler on an HTTP server, and notes how its keys, which are
 // the paths, were held.
 type service struct {
-	t    testing.TB
-	url  string
-	work func(key string) // what a handler does; nil: it takes 2 ms
+	t     testing.TB
+	locks *redislock.Locker
+	url   string
+	work  func(key string) // what a handler does; nil: it takes 2 ms
 
 	mu       sync.Mutex
 	running  map[string]int    // handlers, by key
@@ -45,7 +46,7 @@ func serve(t testing.TB, client redis.UniversalClient, opts ...middleware.Option
 	locks, err := redislock.New(client, redislock.WithObserver(quiet))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, locks.Close()) })
-	s := &service{t: t, running: make(map[string]int), fences: make(map[string]uint64)}
+	s := &service{t: t, locks: locks, running: make(map[string]int), fences: make(map[string]uint64)}
 	guard := httplock.New(locks, keyfuncs.Path, append([]middleware.Option{middleware.WithObserver(quiet), middleware.WithTTL(outageTTL)}, opts...)...)
 	server := httptest.NewServer(guard(s))
 	t.Cleanup(server.Close)
