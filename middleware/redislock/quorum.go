@@ -132,10 +132,9 @@ func (q *quorum) abandon(s *lease, tombstone time.Duration) {
 
 func (q *quorum) interrupt(ctx context.Context, key string) (bool, error) {
 	n := namesOf(q.locker.prefix, key)
-	vs := q.poll(ctx, callTimeout, ballot{
+	vs := q.poll(ctx, callTimeout, ballot{ // of all: what comes late would interrupt the next holder
 		kind:    interrupt,
 		command: func(on *server, _ int) command { return on.scripts.interrupt.with(&n.lock, &n.interrupt) },
-		enough:  q.decided,
 	})
 	if !q.decided(vs) {
 		return false, q.unavailable(vs)

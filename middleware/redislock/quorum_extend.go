@@ -89,9 +89,9 @@ func (q *quorum) extension(vs verdicts) outcome {
 		return doneInterrupted
 	case extended >= q.majority:
 		return done
-	case q.denied(said[notOurs]):
+	case q.denied(said[notOurs]+said[gone]) && said[notOurs] > 0: // if another has the key, one of them says so
 		return notOurs
-	case q.denied(said[notOurs] + said[gone]):
+	case q.denied(said[gone]):
 		return gone
 	default:
 		return unknown

@@ -27,7 +27,7 @@ func (q *quorum) unlock(ctx context.Context, s *lease, until time.Time) error {
 		return nil
 	case !q.denied(vs.count(no)): // those who have not said may have had it
 		return q.unavailable(vs)
-	case start.Before(until) && q.denied(vs.count(stolen)):
+	case start.Before(until) && vs.count(stolen) > 0: // if another has the key, one of them says so
 		return lock.ErrStolen
 	default:
 		return lock.ErrExpired

@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -282,18 +283,28 @@ func awaitMostQueue(t *testing.T, servers []*redistest.Server, n int64) {
 func TestQuorumCommands(t *testing.T) {
 	servers := redistest.StartMasters(t, 5)
 	l := openQuorum(t, addrsOf(servers))
+	// Those that were not needed may answer later.
+	awaitCalls := func(command string, want int64) {
+		for i, s := range servers {
+			require.Eventually(t, func() bool { return s.Commands(command)[command] == want }, patience, time.Millisecond, "server %d", i)
+		}
+	}
 	require.NoError(t, acquire(t, l, "warm", lock.Options{}).Release(t.Context()))
+	awaitCalls("eval", 3)
+	var before []int64
 	var monitors []*redistest.Monitor
 	for _, s := range servers {
+		before = append(before, s.Commands("evalsha")["evalsha"])
 		monitors = append(monitors, s.Monitor(t))
 	}
+	require.Equal(t, slices.Repeat(before[:1], len(servers)), before)
 	const pairs = 5
-	for range pairs {
+	for i := range int64(pairs) {
 		lease := acquire(t, l, "key", lock.Options{})
-		pause(20 * time.Millisecond) // those that were not needed have answered by then
+		awaitCalls("evalsha", before[0]+3*i+2)
 		require.NoError(t, lease.Release(t.Context()))
+		awaitCalls("evalsha", before[0]+3*i+3)
 	}
-	pause(20 * time.Millisecond)
 	for i, m := range monitors {
 		require.Len(t, m.Stop().TopLevel().Named("evalsha", "eval"), 3*pairs, fmt.Sprint("server ", i))
 		require.Equal(t, []string{"reqlock:{key}:fence"}, servers[i].Keys("*{key}*"))
