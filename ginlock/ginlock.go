@@ -42,13 +42,34 @@ func Wrap(g *middleware.Guard) gin.HandlerFunc {
 			request.MultipartForm = guarded.MultipartForm // so that net/http removes its files
 		}()
 
-		next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// The Guard hands gin's writer on, since that keeps count itself.
-			c.Writer, c.Request = w.(gin.ResponseWriter), r
-			c.Next()
-		})
-		if !g.Serve(c.Writer, guarded, next) {
+		next := &handlers{c: c}
+		if !g.Serve(writer, guarded, next) {
 			c.Abort()
 		}
 	}
 }
+
+// handlers are those after the guard.
+type handlers struct {
+	c          *gin.Context
+	unanswered bool
+}
+
+func (h *handlers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.c.Request = r
+	if own, ok := w.(gin.ResponseWriter); ok { // the Guard hands it on, since it keeps count itself
+		h.c.Writer = own
+		h.c.Next()
+		return
+	}
+	before := len(h.c.Errors)
+	shared := newWriter(w, h.c)
+	h.c.Writer = shared
+	h.c.Next()
+	h.unanswered = len(h.c.Errors) > before && !shared.Written()
+	shared.end(h.unanswered)
+}
+
+// Unanswered tells the Guard that there is no response to share: a handler further out
+// answers for the errors that these have left.
+func (h *handlers) Unanswered() bool { return h.unanswered }

@@ -42,3 +42,32 @@ type ahead struct {
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
+// wholeBody returns the body of r, if all of it can be had now: body has been read ahead,
+// or declares that it is not larger than g.maxBody. Otherwise rest reads as body did.
+func (g *Guard) wholeBody(r *http.Request, body io.ReadCloser) (text []byte, rest io.ReadCloser, whole bool) {
+	if body == nil || body == http.NoBody {
+		return nil, body, true
+	}
+	read := body != r.Body
+	if !read && (r.ContentLength <= 0 || r.ContentLength > g.maxBody) {
+		return nil, body, false // its handler may want to answer while it comes
+	}
+	text, err := io.ReadAll(io.LimitReader(body, g.maxBody+1))
+	switch {
+	case err != nil:
+		return nil, ahead{io.MultiReader(bytes.NewReader(text), failed{err}), body}, false
+	case int64(len(text)) > g.maxBody:
+		return nil, ahead{io.MultiReader(bytes.NewReader(text), body), body}, false
+	default:
+		return text, body, true
+	}
+}
+
+// again returns a body with a text that was read.
+func again(text []byte) io.ReadCloser {
+	if len(text) == 0 {
+		return http.NoBody
+	}
+	return io.NopCloser(bytes.NewReader(text))
+}

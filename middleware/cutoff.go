@@ -9,9 +9,29 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// cutOff returns the reason that a handler was asked to stop for, "" where the
+// stopped is what becomes of a handler whose context has ended: its response is the
+// denial, or is broken off where it was begun.
+type stopped struct {
+	reason Reason
+	cause  error
+	begun  bool
+}
+
+// cutOff ends the request of a handler that was stopped. encoding is what it was before
+// that ran.
+func (g *Guard) cutOff(w http.ResponseWriter, r *http.Request, key string, wait time.Duration, encoding contentEncoding, stop *stopped) {
+	d := newDenial(stop.reason, 0, stop.cause)
+	g.observeDenied(r, key, wait, d)
+	if stop.begun {
+		breakOff(w)
+	}
+	encoding.restore(w.Header())
+	g.answer(w, r, d)
+}
+
+// reasonFor returns the reason that a handler was asked to stop for, "" where the
 // cause of its context is none of the lock's: the client has gone, say.
-func cutOff(cause error) Reason {
+func reasonFor(cause error) Reason {
 	switch {
 	case errors.Is(cause, lock.ErrLost):
 		return Lost
@@ -55,8 +75,13 @@ func hijacked(w http.ResponseWriter, p progress) bool {
 // swallows the panic, as gin's does: what is written after it fails, the final
 // chunk included.
 func breakOff(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
+	seal(w)
 	panic(http.ErrAbortHandler)
+}
+
+// seal has nothing more written.
+func seal(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
 }
 
 // contentEncoding is a response's Content-Encoding before its handler ran:

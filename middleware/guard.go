@@ -53,7 +53,7 @@ func NewGuard(locks lock.Locker, key keyfuncs.Func, opts ...Option) (*Guard, err
 
 // isNil also finds the nil pointer inside an interface: what a constructor
 // leaves whose error was not looked at.
-func isNil(l lock.Locker) bool {
+func isNil(l any) bool {
 	v := reflect.ValueOf(l)
 	switch v.Kind() {
 	case reflect.Invalid:
@@ -88,58 +88,61 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.turnAway(w, r, keyDenial(err), "", time.Since(arrived))
 		return false
 	}
-	v := g.outer(r.Context(), key)
-	nested := v != nil
-	if !nested {
-		v = &visit{Context: r.Context(), guard: g, key: key}
-		v.lease, body, err = g.lockFor(v, r, body)
+	if g.sharer != nil && !inShared(r.Context()) && g.outer(r.Context(), key) == nil {
+		return g.join(w, r, body, next, key, arrived)
 	}
-	wait := time.Since(arrived)
-	if err != nil {
-		g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), key, wait)
-		return false
-	}
+	return g.alone(w, r, body, next, key, arrived)
+}
 
+// alone takes r through the lock for itself.
+func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, key string, arrived time.Time) (ran bool) {
 	encoding := contentEncoding(w.Header()["Content-Encoding"])
-	w, sent := track(w)
-	var cause error
-	if nested {
-		cause = g.holdOn(w, r, body, next, v.lease)
+	v := g.outer(r.Context(), key)
+	var stop *stopped
+	if v != nil {
+		stop = g.holdOn(w, r, body, next, v.lease)
 	} else {
-		cause = g.hold(w, r, body, next, v, wait)
+		var err error
+		v = &visit{Context: r.Context(), guard: g, key: key}
+		body, err = g.lockFor(v, r, body, g.acquire, arrived)
+		if err != nil {
+			w.Header().Del(RoleHeader)
+			g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, v.wait), key, v.wait)
+			return false
+		}
+		if g.sharer != nil && !inShared(r.Context()) {
+			g.setRole(w, v.role())
+		}
+		stop = g.hold(w, r, body, next, v)
 	}
-	reason := cutOff(cause)
-	if reason == "" || sent.Written() && complete(w, r, sent) {
-		return true
+	if stop != nil {
+		g.cutOff(w, r, key, time.Since(arrived), encoding, stop)
 	}
-	d := newDenial(reason, 0, cause)
-	g.observeDenied(r, key, wait, d)
-	if sent.Written() {
-		breakOff(w)
-	}
-	encoding.restore(w.Header())
-	g.answer(w, r, d)
 	return true
 }
 
 // lockFor acquires the key of v, and returns the body that the handler is to
 // read. A request whose client would not be missed tries first, and reads its
 // body only if it has to wait.
-func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser) (lock.Lease, io.ReadCloser, error) {
-	o := g.acquire
-	read := body != r.Body // by the key function
-	if o.Wait > 0 && !read && hidesItsClient(r, body) {
-		deadline := time.Now().Add(o.Wait)
+func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Options, arrived time.Time) (_ io.ReadCloser, err error) {
+	defer func() { v.wait = time.Since(arrived) }()
+	read := body != r.Body // ahead, by the key function or to tell equal requests
+	hides := !read && hidesItsClient(r, body)
+	if o.Wait > 0 && (hides || g.sharer != nil) {
+		deadline, wait := time.Now().Add(o.Wait), o.Wait
 		o.Wait = 0
-		lease, err := g.ask(v, o, g.acquire.Wait)
-		if !worthWaiting(err, g.acquire.Wait) {
-			return lease, body, err
+		v.lease, err = g.ask(v, o, wait)
+		if !worthWaiting(err, wait) {
+			return body, err
 		}
-		body = readAhead(body)
+		v.waited = true
+		if hides {
+			body = readAhead(body)
+		}
 		o = o.WaitUntil(deadline)
 	}
-	lease, err := g.ask(v, o, 0)
-	return lease, body, err
+	v.lease, err = g.ask(v, o, 0)
+	return body, err
 }
 
 // worthWaiting says whether a request that did not get its key at once may get it if it

@@ -11,9 +11,8 @@ import (
 
 // hold runs next under the lease of v and gives it back on every way out: next
 // returns, panics or ends its goroutine. It does not recover, so that the
-// stack of a panic stays whole. It returns why the context of next had ended
-// when that returned, nil where it had not.
-func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, v *visit, wait time.Duration) error {
+// stack of a panic stays whole.
+func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, v *visit) *stopped {
 	lease := v.lease
 	ctx, limit := g.limit(lease.Context(), lease)
 	if limit != nil {
@@ -24,18 +23,24 @@ func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 	defer func() { g.release(r, lease, time.Since(start)) }()
 	defer limit.settle()
 	fallback := g.standIn.granted(ctx, r, lease)
-	g.observer(ctx, lock.Acquired{Key: lease.Key(), Fence: lease.Fence(), Wait: wait, Fallback: fallback})
+	g.observer(ctx, lock.Acquired{Key: lease.Key(), Fence: lease.Fence(), Wait: v.wait, Fallback: fallback})
 	return run(ctx, w, r, body, next)
 }
 
-// run runs next with ctx, and returns why that had ended when next returned.
-func run(ctx context.Context, w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler) error {
+// run runs next with ctx. It returns what follows from that having ended when next
+// returned, nil where it had not or nothing does.
+func run(ctx context.Context, w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler) *stopped {
+	w, sent := track(w)
 	guarded := r.WithContext(ctx)
 	guarded.Body = body
 	// net/http removes the files of a form from its own request only.
 	defer func() { r.MultipartForm = guarded.MultipartForm }()
 	next.ServeHTTP(w, guarded)
-	return context.Cause(ctx)
+	cause := context.Cause(ctx)
+	if reason := reasonFor(cause); reason != "" && !(sent.Written() && complete(w, r, sent)) {
+		return &stopped{reason, cause, sent.Written()}
+	}
+	return nil
 }
 
 // release is detached from the request: a client that has gone must not leave

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
@@ -16,6 +17,10 @@ type visit struct {
 	guard *Guard
 	key   string
 	lease lock.Lease // as the handler has it; nil until there is one
+
+	wait   time.Duration // until there was one, or none was to be had
+	waited bool          // for another request
+	shared bool          // the response is for others, too
 }
 
 type visitKey struct{}
@@ -51,13 +56,13 @@ func same(a, b lock.Locker) bool {
 
 // holdOn is hold under the lease of an outer guard, which stays that guard's: so
 // does the answer to a request whose context ends further out.
-func (g *Guard) holdOn(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, lease lock.Lease) error {
+func (g *Guard) holdOn(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, lease lock.Lease) *stopped {
 	ctx, limit := g.limit(lock.NewContext(r.Context(), lease), lease)
 	defer limit.stop()
 	defer limit.settle()
-	cause := run(ctx, w, r, body, next)
+	stop := run(ctx, w, r, body, next)
 	if r.Context().Err() != nil {
 		return nil
 	}
-	return cause
+	return stop
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
@@ -21,6 +22,11 @@ type config struct {
 	skip     func(*http.Request) bool
 	deny     DenyFunc
 	observer lock.Observer
+
+	sharer      Sharer // nil: each request runs for itself
+	noRole      bool
+	fingerprint func(*http.Request, []byte) (string, error)
+	maxBody     int64
 }
 
 // DefaultWait is how long a request waits for its key unless [WithWait] says
@@ -33,6 +39,9 @@ func newConfig(opts []Option) (config, error) {
 		deny:    ProblemJSON,
 
 		observer: lock.LogTo(nil),
+
+		fingerprint: Fingerprint,
+		maxBody:     keyfuncs.MaxBody,
 	}
 	var errs []error
 	for i, opt := range opts {
@@ -171,7 +180,7 @@ func WithDeny(deny DenyFunc) Option {
 }
 
 // WithObserver sets who is told of [lock.Acquired], [lock.Denied],
-// [lock.Abandoned], [lock.Overran], [lock.Released], [lock.FallbackBegan] and
+// [lock.Abandoned], [lock.Overran], [lock.Released], [lock.Joined], [lock.FallbackBegan] and
 // [lock.FallbackEnded]. The default is [lock.LogTo] with [slog.Default], which
 // warns of [KeyFailed], of a handler that overran and of a fallback that stands in,
 // and has what requests do at debug level; an observer of your own replaces it.

@@ -14,6 +14,7 @@ const (
 	Busy         Reason = "busy"           // 429: others held the key for as long as the request could wait
 	QueueFull    Reason = "queue_full"     // 429: too many wait for the key already
 	KeyFailed    Reason = "key_failed"     // 500: the key function failed
+	Failed       Reason = "failed"         // 500: the handler of an equal request, which was to answer, panicked
 	Lost         Reason = "lost"           // 503: the lease was lost while the handler ran
 	Unavailable  Reason = "unavailable"    // 503: the lock's backend cannot be asked
 	MaxHold      Reason = "max_hold"       // 504: the handler ran for longer than WithMaxHold
@@ -57,6 +58,8 @@ func (r Reason) detail() string {
 		return "the lock service is unavailable"
 	case MaxHold:
 		return "the request took longer than it is allowed to"
+	case Failed:
+		return "the handler that was to answer has failed"
 	default:
 		return "the key of the request could not be determined"
 	}

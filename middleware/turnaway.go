@@ -50,8 +50,8 @@ func (g *Guard) lockDenial(ctx context.Context, err error, wait time.Duration) D
 			after = outage.After
 		}
 		return newDenial(Unavailable, after, err)
-	case cutOff(err) != "": // a lease further out has ended, or that of the Locker while the fallback's was waited for
-		return newDenial(cutOff(err), 0, err)
+	case reasonFor(err) != "": // a lease further out has ended, or that of the Locker while the fallback's was waited for
+		return newDenial(reasonFor(err), 0, err)
 	case ctx.Err() == context.DeadlineExceeded: // one that came before WithWait's
 		return newDenial(Busy, g.retryAfter(ahead, wait), err)
 	default:

@@ -15,7 +15,7 @@ type Observer func(context.Context, Event)
 // An Event is one of the types of this package that say so.
 //
 // A guard (package middleware) tells of requests: [Acquired], [Denied],
-// [Abandoned], [Overran], [Released]; and of what it does without its Locker:
+// [Abandoned], [Overran], [Released], [Joined]; and of what it does without its Locker:
 // [FallbackBegan], [FallbackEnded]. A Locker tells of its own state: [Lost],
 // [BackendFailed], [BackendRecovered], [KeptBack], [Degraded].
 type Event interface{ event() }
@@ -59,6 +59,14 @@ type (
 		Fence uint64
 		Hold  time.Duration // from Acquired
 		Err   error         // what Release returned, such as ErrExpired
+	}
+
+	// Joined: a request was answered with the response to an equal one that was in
+	// flight; no handler ran for it.
+	Joined struct {
+		Key  string
+		Took time.Duration // from the request's arrival to the response's end
+		Err  error         // why that was broken off; nil: it is complete
 	}
 
 	// FallbackBegan: the guard's Locker is unavailable, and requests run with the
@@ -115,6 +123,7 @@ func (Denied) event()           {}
 func (Abandoned) event()        {}
 func (Overran) event()          {}
 func (Released) event()         {}
+func (Joined) event()           {}
 func (FallbackBegan) event()    {}
 func (FallbackEnded) event()    {}
 func (Lost) event()             {}
@@ -151,6 +160,8 @@ func LogTo(log *slog.Logger) Observer {
 			l.Log(ctx, level, "reqlock: the handler runs for too long and is asked to stop", "key", e.Key, "fence", e.Fence, "hold", e.Hold)
 		case Released:
 			l.Log(ctx, level, "reqlock: released", "key", e.Key, "fence", e.Fence, "hold", e.Hold, "err", e.Err)
+		case Joined:
+			l.Log(ctx, level, "reqlock: joined", "key", e.Key, "took", e.Took, "err", e.Err)
 		case FallbackBegan:
 			l.Log(ctx, level, "reqlock: requests run with the fallback", "route", e.Route, "fallback", e.Fallback, "err", e.Err)
 		case FallbackEnded:

@@ -1,0 +1,81 @@
+package transcript
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Changes are what a handler has made of the header that it found: what others have put
+// there, such as CORS headers and the id of the request, is each response's own.
+type Changes struct {
+	set     http.Header // lines in the place of those that were there
+	added   http.Header // lines behind those that were there
+	deleted []string
+}
+
+// changes returns those from one header to another, none of which is kept.
+func changes(before, after http.Header) (c Changes) {
+	for name, lines := range after {
+		was := before[name]
+		switch {
+		case slices.Equal(was, lines):
+		case len(was) > 0 && len(lines) > len(was) && slices.Equal(was, lines[:len(was)]):
+			c.added = with(c.added, name, lines[len(was):])
+		default:
+			c.set = with(c.set, name, lines)
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			c.deleted = append(c.deleted, name)
+		}
+	}
+	return c
+}
+
+func with(h http.Header, name string, lines []string) http.Header {
+	if h == nil {
+		h = make(http.Header)
+	}
+	h[name] = slices.Clone(lines)
+	return h
+}
+
+// Has says whether the handler has set a header, or added to it. name is in canonical
+// form.
+func (c Changes) Has(name string) bool { return len(c.set[name])+len(c.added[name]) > 0 }
+
+// Apply makes the same changes to another header.
+func (c Changes) Apply(h http.Header) {
+	for name, lines := range c.set {
+		h[name] = slices.Clone(lines)
+	}
+	for name, lines := range c.added {
+		h[name] = append(slices.Clip(h[name]), lines...)
+	}
+	for _, name := range c.deleted {
+		delete(h, name)
+	}
+}
+
+// trailers returns those of a header whose response is complete: see
+// [http.ResponseWriter] for the two ways there are.
+func trailers(declared []string, h http.Header) (t http.Header) {
+	names := maps.Keys(h)
+	for name := range names {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			t = with(t, name, h[name])
+		}
+	}
+	for _, line := range declared {
+		for name := range strings.SplitSeq(line, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if lines, ok := h[name]; ok {
+				t = with(t, name, lines)
+			}
+		}
+	}
+	return t
+}

@@ -1,0 +1,160 @@
+package transcript
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sort"
+)
+
+// A Reader reads a [Transcript] from its beginning. It is for one goroutine at a time,
+// but for Close, and must be closed.
+type Reader struct {
+	t       *Transcript
+	behind  context.CancelCauseFunc
+	offset  int64 // of the next byte
+	flushed int64 // the newest flush point that was returned; -1: none
+}
+
+// Reader returns a reader, or [ErrTooLate]. behind is called with [ErrBehind] when it is
+// cut off, so that what it is doing with what it has read can be ended; it must not block.
+func (t *Transcript) Reader(behind context.CancelCauseFunc) (*Reader, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.start > 0 {
+		return nil, ErrTooLate
+	}
+	r := &Reader{t: t, behind: behind, flushed: -1}
+	t.readers[r] = struct{}{}
+	return r, nil
+}
+
+// Close says that nothing will be read any more.
+func (r *Reader) Close() {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	r.t.remove(r)
+}
+
+// remove takes a reader out, which may be the one that sets the pace. The mutex is held.
+func (t *Transcript) remove(r *Reader) {
+	if _, ok := t.readers[r]; !ok {
+		return
+	}
+	delete(t.readers, r)
+	if r.offset == t.furthest {
+		t.furthest = 0
+		for other := range t.readers {
+			t.furthest = max(t.furthest, other.offset)
+		}
+	}
+	t.ease()
+}
+
+// Head waits for the head.
+//
+// Errors are the cause of ctx, and where the response ended without a head, [io.EOF] or
+// why it broke off.
+func (r *Reader) Head(ctx context.Context) (h *Head, err error) {
+	err = r.wait(ctx, func() (bool, error) {
+		h = r.t.head
+		return h != nil, nil
+	})
+	return h, err
+}
+
+// Trailer returns the trailer of a response that is complete.
+func (r *Reader) Trailer() http.Header {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	return r.t.trailer
+}
+
+// Next waits for the next bytes, and returns as many as there are in one piece, up to
+// the next flush point. flush says that they were flushed then, as they are to be passed
+// on; it can come without a byte. The bytes belong to all readers and must not be
+// changed; they stay valid.
+//
+// Errors come without bytes: [io.EOF] where the response is complete, the cause where it
+// broke off, [ErrBehind], and the cause of ctx.
+func (r *Reader) Next(ctx context.Context) (p []byte, flush bool, err error) {
+	err = r.wait(ctx, func() (bool, error) {
+		if r.offset < r.t.start {
+			return false, ErrBehind
+		}
+		p, flush = r.t.piece(r.offset, r.flushed)
+		r.offset += int64(len(p))
+		if flush {
+			r.flushed = r.offset
+		}
+		r.t.advanced(r)
+		return len(p) > 0 || flush, nil
+	})
+	return p, flush, err
+}
+
+// advanced notes where a reader is. The mutex is held.
+func (t *Transcript) advanced(r *Reader) {
+	if _, ok := t.readers[r]; ok && r.offset > t.furthest {
+		t.furthest = r.offset
+		t.ease()
+	}
+}
+
+// wait waits until there is what it waits for, or an error, or the end.
+func (r *Reader) wait(ctx context.Context, there func() (bool, error)) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r.t.mu.Lock()
+		ok, err := there()
+		switch {
+		case ok || err != nil:
+		case r.t.cause != nil:
+			err = r.t.cause
+		case r.t.ended:
+			err = io.EOF
+		default:
+			changed := r.t.nextChange()
+			r.t.mu.Unlock()
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		r.t.mu.Unlock()
+		return err
+	}
+}
+
+// nextChange returns a channel that is closed then. The mutex is held.
+func (t *Transcript) nextChange() <-chan struct{} {
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
+
+// piece returns what there is in one piece from an offset that is kept, up to the next
+// flush point after flushed. flush says that it ends there. The mutex is held.
+func (t *Transcript) piece(offset, flushed int64) (p []byte, flush bool) {
+	end := t.size
+	if i := sort.Search(len(t.flushes), func(i int) bool { return t.flushes[i] > flushed }); i < len(t.flushes) {
+		end, flush = t.flushes[i], true
+	}
+	if offset == end {
+		return nil, flush
+	}
+	at := t.size
+	for i := len(t.blocks) - 1; ; i-- { // most readers are near the end
+		block := t.blocks[i]
+		if at -= int64(len(block)); at > offset {
+			continue
+		}
+		to := min(int64(len(block)), end-at)
+		return block[offset-at : to : to], flush && at+to == end
+	}
+}

@@ -1,0 +1,96 @@
+package transcript
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+)
+
+// ErrHijacked is why a response is not for others whose handler takes the connection over.
+var ErrHijacked = errors.New("transcript: the connection was hijacked")
+
+// A Recording says what a [Recorder] is to do.
+type Recording struct {
+	Transcript *Transcript
+	Reader     *Reader         // reads Transcript for w
+	Client     context.Context // ends when w's client has left
+	Run        context.Context // ends when nobody is left: writing fails then
+
+	// Accept decides, when the head is committed, whether others may read the response.
+	// header is all of it, what the handler has found included.
+	Accept func(h Head, header http.Header) error
+
+	// Refused is called with what Accept has returned, or with ErrHijacked. It is to end
+	// the transcript. The response then goes to w alone.
+	Refused func(error)
+}
+
+// A Recorder has what a handler writes go into a [Transcript], and from there to the
+// handler's own client as to others: in a goroutine, which Finish waits for.
+//
+// The handler has a header of its own, which begins as w's. What it makes of it is in w
+// when the response is committed. From then on w is not to be used until Finish has
+// returned.
+type Recorder struct{ response *response }
+
+// NewRecorder returns a Recorder, and the ResponseWriter for the handler, which offers the
+// optional interfaces that w does, and no others.
+func NewRecorder(w http.ResponseWriter, r Recording) (*Recorder, http.ResponseWriter) {
+	rec := &response{
+		Recording: r, w: w, before: w.Header().Clone(), header: w.Header().Clone(),
+		sender: &sender{w: w, reader: r.Reader, ctx: r.Client},
+	}
+	if rec.header == nil {
+		rec.header = make(http.Header)
+	}
+	return &Recorder{rec}, offer(rec, w)
+}
+
+// Finish ends the transcript when the handler has returned: cause is nil, or why the
+// response is not whole. It returns once w has taken all of it, or why it has not.
+//
+// Where w has panicked, Finish does.
+func (r *Recorder) Finish(cause error) error {
+	r.response.end(cause)
+	return r.response.sender.wait()
+}
+
+// A sender sends a transcript to the client of the handler that writes it.
+type sender struct {
+	w      http.ResponseWriter
+	reader *Reader
+	ctx    context.Context
+
+	done     chan struct{} // closed when it has ended; nil: it has not begun
+	err      error
+	panicked any
+}
+
+func (s *sender) start() {
+	if s.done == nil {
+		s.done = make(chan struct{})
+		go s.run()
+	}
+}
+
+func (s *sender) run() {
+	defer close(s.done)
+	defer s.reader.Close()
+	defer func() { s.panicked = recover() }()
+	s.err = Send(s.ctx, s.w, s.reader)
+}
+
+// wait waits until w may be used again.
+func (s *sender) wait() error {
+	if s.done == nil { // there is no body
+		s.reader.Close()
+		maps.Copy(s.w.Header(), s.reader.Trailer())
+		return nil
+	}
+	<-s.done
+	if s.panicked != nil {
+		panic(s.panicked)
+	}
+	return s.err
+}

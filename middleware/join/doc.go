@@ -1,0 +1,51 @@
+// Package join has equal requests that are in flight at the same time share one response:
+//
+//	guard := httplock.New(locks, key, middleware.WithJoin(join.New(nil)))
+//
+// The first of them, the leader, takes the key and runs its handler. Those that come
+// while it waits or runs follow it: they ask Redis nothing, run no handler, and are sent
+// the same response, from its first byte and then live, as the handler writes and flushes
+// it. A stream of tokens reaches all of them token by token.
+//
+// # What is equal
+//
+// Requests with the same key, method, Origin and fingerprint: [middleware.Fingerprint] has
+// what that is by default. Only who may see the same response may be equal: what tells
+// users apart MUST be in the key, in a header, in the client's certificate, or in a
+// fingerprint of your own ([middleware.WithFingerprint]), such as a user that was put into
+// the context, or the tenant of a host name.
+//
+// # What is shared
+//
+// Status, body, trailers, and what the handler has made of the header that it found. What
+// handlers further out have set, such as CORS headers, a request's id or an encoding,
+// stays each response's own. Informational responses (1xx) are for the leader only.
+//
+// Not shared are responses that set a cookie, vary by everything (Vary: *) or say
+// Cache-Control: private or no-store (see [WithPrivate]), and connections that are
+// hijacked or upgraded. That is known when the header is complete: those that wait for it
+// then run for themselves, one at a time.
+//
+// # Who waits for whom
+//
+// The handler is stopped by its context when the last client has left, not when the
+// leader's has. Its pace is that of the fastest client; one that is more than [WithKept]
+// behind the handler is broken off, so that it does not take the part for the whole.
+// Once the beginning of a long response is not kept any more, an equal request runs for
+// itself.
+//
+// The leader's client is served by a goroutine of its own, so the handler may be ahead of it
+// by 64 KiB. The handler runs on the goroutine of the leader's request, which ends with
+// the run.
+//
+// A handler that panics, or is stopped by the lock, before it has written anything: all
+// get the same denial. After that, all responses are broken off. A leader that is turned
+// away takes those with it whose own time to wait is over; another one leads the rest.
+//
+// # Where to put it
+//
+// Compression and logging may come before or after the guard. Handlers see a
+// ResponseWriter with the optional interfaces that the server's has, but for the deprecated
+// http.CloseNotifier. What a handler adds to the response with a goroutine that goes on
+// after it has returned is lost, as without the guard.
+package join

@@ -1,0 +1,96 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// A Sharer has equal requests that are in flight at the same time share one response.
+// Package join has one. All methods may be called concurrently.
+type Sharer interface {
+	// Share either leads: it calls lead, on its caller's goroutine, with what the response
+	// is to be written to and with a request whose context ends when nobody waits for the
+	// response any more. Or it follows: it writes to w the response of a call for the same
+	// work that is in flight, live. led says which.
+	//
+	// Leading, it returns the error that lead returned, or ErrBrokenOff where w's client
+	// has not got all of the response. What lead panics with goes on to the caller.
+	//
+	// Following, an error other than ErrBrokenOff means that nothing was written to w:
+	// ErrNotShared, ErrRunFailed, the cause of r's context, or the error of the lead that
+	// was followed.
+	Share(w http.ResponseWriter, r *http.Request, work string, lead Lead) (led bool, err error)
+}
+
+// A Lead makes a response for a [Sharer]. An error says that it has written nothing, or
+// that what it has written is not whole: ErrBrokenOff.
+type Lead func(w http.ResponseWriter, r *http.Request) error
+
+var (
+	// ErrNotShared is for a follower of a response that others may not have: it is to run
+	// for itself.
+	ErrNotShared = errors.New("middleware: the response is not for others")
+	// ErrRunFailed is for a follower of a handler that has panicked.
+	ErrRunFailed = errors.New("middleware: the handler that was to answer has panicked")
+	// ErrBrokenOff is for a response that was begun and can't be ended.
+	ErrBrokenOff = errors.New("middleware: the response is broken off")
+)
+
+// RoleHeader is set by a guard [WithJoin]: see there.
+const RoleHeader = "X-Reqlock"
+
+// The values of RoleHeader.
+const (
+	roleLeader = "leader"
+	roleQueued = "queued"
+	roleJoined = "joined"
+)
+
+// WithJoin has equal requests share one response while the first of them is in flight:
+// those that come later wait for neither the key nor a handler, and are sent what the
+// handler of the first one writes, as it does. By default each request runs for itself, one
+// at a time. See package join, which has the Sharer.
+//
+// Requests are equal that have the same key, method, Origin and fingerprint: see
+// [WithFingerprint]. To tell, the body is read before the handler runs: see
+// [WithMaxBody]. Those with a Range, an If-… or an Upgrade header always run for
+// themselves.
+//
+// The header X-Reqlock of a response says where it comes from: "leader" is of a handler
+// that ran at once, "queued" of one that had to wait for the key, "joined" of another
+// request's. See [WithoutRoleHeader].
+//
+// A guard inside of one that shares its response does not share again.
+func WithJoin(s Sharer) Option {
+	return func(c *config) error {
+		c.sharer = s
+		if isNil(s) {
+			return errors.New("middleware: WithJoin: the Sharer is nil")
+		}
+		return nil
+	}
+}
+
+// WithoutRoleHeader has no response say X-Reqlock. It does nothing without [WithJoin].
+func WithoutRoleHeader() Option {
+	return func(c *config) error {
+		c.noRole = true
+		return nil
+	}
+}
+
+// WithMaxBody sets up to how many bytes a body is read to find equal requests. One that is
+// longer, or that does not declare its length and was not read by the key function, is
+// left alone: its request runs for itself. The default is [keyfuncs.MaxBody], 1 MiB; 0
+// shares the responses of requests without a body only. So many bytes are in memory for
+// each request. It does nothing without [WithJoin].
+func WithMaxBody(n int64) Option {
+	return func(c *config) error {
+		c.maxBody = n
+		if n < 0 {
+			return fmt.Errorf("middleware: WithMaxBody: %d: must not be negative", n)
+		}
+		return nil
+	}
+}
