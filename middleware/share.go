@@ -75,6 +75,7 @@ func (s *sharing) lead(w http.ResponseWriter, r *http.Request, o lock.Options) e
 	}
 	s.g.setRole(s.w, v.role())
 	s.ran = true
+	defer func() { s.r.MultipartForm = r.MultipartForm }() // see run
 	s.stop = s.g.hold(w, r, body, s.next, v)
 	u, ok := s.next.(interface{ Unanswered() bool })
 	switch {

@@ -47,13 +47,23 @@ func with(h http.Header, name string, lines []string) http.Header {
 // form.
 func (c Changes) Has(name string) bool { return len(c.set[name])+len(c.added[name]) > 0 }
 
-// Apply makes the same changes to another header.
+// ofConnection are the headers that say something of one connection only (RFC 9110,
+// section 7.6.1).
+var ofConnection = map[string]bool{
+	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Te": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+// Apply makes the same changes to the header of a response on another connection.
 func (c Changes) Apply(h http.Header) {
 	for name, lines := range c.set {
-		h[name] = slices.Clone(lines)
+		if !ofConnection[name] {
+			h[name] = slices.Clone(lines)
+		}
 	}
 	for name, lines := range c.added {
-		h[name] = append(slices.Clip(h[name]), lines...)
+		if !ofConnection[name] {
+			h[name] = append(slices.Clip(h[name]), lines...)
+		}
 	}
 	for _, name := range c.deleted {
 		delete(h, name)

@@ -53,7 +53,11 @@ func NewRecorder(w http.ResponseWriter, r Recording) (*Recorder, http.ResponseWr
 // Where w has panicked, Finish does.
 func (r *Recorder) Finish(cause error) error {
 	r.response.end(cause)
-	return r.response.sender.wait()
+	err := r.response.sender.wait()
+	if r.response.direct {
+		return nil // the handler knows
+	}
+	return err
 }
 
 // A sender sends a transcript to the client of the handler that writes it.
