@@ -11,6 +11,7 @@ import (
 
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/join"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
 )
@@ -37,6 +38,10 @@ func TestNewGuardRefuses(t *testing.T) {
 		{"hold without a unit", memlock.New(), user, middleware.WithMaxHold(30), "WithMaxHold: 30ns is less than any handler takes: is the unit missing?"},
 		{"nil skip", memlock.New(), user, middleware.WithSkip(nil), "WithSkip: the function is nil"},
 		{"nil deny", memlock.New(), user, middleware.WithDeny(nil), "WithDeny: the function is nil"},
+		{"nil Sharer", memlock.New(), user, middleware.WithJoin(nil), "WithJoin: the Sharer is nil"},
+		{"a nil pointer as Sharer", memlock.New(), user, middleware.WithJoin((*join.Sharer)(nil)), "WithJoin: the Sharer is nil"},
+		{"nil fingerprint", memlock.New(), user, middleware.WithFingerprint(nil), "WithFingerprint: the function is nil"},
+		{"negative body", memlock.New(), user, middleware.WithMaxBody(-1), "WithMaxBody: -1: must not be negative"},
 		{"nil observer", memlock.New(), user, middleware.WithObserver(nil), "WithObserver: the observer is nil"},
 	}
 	var everything []middleware.Option
@@ -53,7 +58,7 @@ func TestNewGuardRefuses(t *testing.T) {
 		_, err := middleware.NewGuard((*memlock.Locker)(nil), nil, everything...)
 		require.Error(t, err)
 		for _, tt := range tests[3:] {
-			want := strings.Replace(tt.want, "option 1 of 1", "option 4 of 15", 1)
+			want := strings.Replace(tt.want, "option 1 of 1", "option 4 of 19", 1)
 			assert.ErrorContains(t, err, want)
 		}
 		assert.ErrorContains(t, err, "the lock.Locker is nil")
