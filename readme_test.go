@@ -18,6 +18,7 @@ import (
 	"github.com/reqlock/reqlock/httplock"
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/join"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
 	"github.com/reqlock/reqlock/middleware/redislock"
@@ -90,9 +91,16 @@ func withFallback(locks lock.Locker, key keyfuncs.Func) func(http.Handler) http.
 	return guard
 }
 
+func withJoin(locks lock.Locker, key keyfuncs.Func) func(http.Handler) http.Handler {
+	// import "github.com/reqlock/reqlock/middleware/join"
+	sharing := join.New(nil) // nil: requests of this process
+	guard := httplock.New(locks, key, middleware.WithJoin(sharing))
+	return guard
+}
+
 func userOf(context.Context) string { return "" }
 
-var _ = []any{open, clients, netHTTP, inGin, fenced, withFallback}
+var _ = []any{open, clients, netHTTP, inGin, fenced, withFallback, withJoin}
 
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
@@ -102,7 +110,7 @@ func TestReadme(t *testing.T) {
 	compiled := strings.ReplaceAll(string(source), "\n\t", "\n")
 
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.Len(t, blocks, 6)
+	require.Len(t, blocks, 7)
 	for _, block := range blocks {
 		assert.Contains(t, compiled, "\n"+block[1], "the README's code is not what is compiled here")
 	}

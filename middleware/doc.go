@@ -9,14 +9,16 @@
 //  1. skip: OPTIONS, and whatever [WithSkip] says, goes straight through.
 //  2. key: derived once. A request without one is turned away; it never
 //     shares a default.
-//  3. lock: waits its turn, at most [WithWait]. On HTTP/1 net/http notices that
+//  3. join, with [WithJoin]: a request that is equal to one in flight gets the
+//     same response, live, and none of what follows happens for it.
+//  4. lock: waits its turn, at most [WithWait]. On HTTP/1 net/http notices that
 //     a client has gone only once the body has been read, so a request that has
 //     to wait has a body of up to 64 KiB read first, if its length is declared;
 //     the handler gets it whole.
-//  4. handler: its context ends when the lease is lost, interrupted or held
+//  5. handler: its context ends when the lease is lost, interrupted or held
 //     longer than [WithMaxHold], and with it whatever was called with that
 //     context. [lock.From] finds the lease, and so the fence, in it.
-//  5. release: always, also when the handler panics, hijacks the connection or
+//  6. release: always, also when the handler panics, hijacks the connection or
 //     its client has gone. A panic goes on to the caller unchanged.
 //
 // Requests that are turned away, and those whose handler was cut off before
@@ -53,6 +55,9 @@
 // runs its handler under the lease that the outer one holds: it acquires nothing, so its
 // options for that do nothing, and the others go on working. So it does with
 // others between them, as long as the request's context is passed on.
+//
+// Nor does it share its response: where [WithJoin] says so the outer one does, and the
+// inner one, whatever its key, writes a part of that.
 //
 // A handler that calls its own service over HTTP with the key it holds waits for
 // itself: that is another request, which gets 429 once [WithWait] is over. Ways out:

@@ -74,9 +74,16 @@ func isNil(l any) bool {
 // [http.Hijacker], [io.ReaderFrom] and so on), no more and no less; it is w
 // itself where w keeps count of what is written, as gin's does.
 //
+// With [WithJoin] that ResponseWriter is another one, without the deprecated
+// http.CloseNotifier, the context ends when nobody waits for the response any more,
+// and next goes on where r's client has left and others are there. A next with
+// the method Unanswered() bool says by that, after it has returned, that somebody
+// further out will answer: others then run for themselves.
+//
 // What next panics with, and runtime.Goexit, go on to the caller after the
-// release. Serve itself panics with [http.ErrAbortHandler] where next was cut
-// off with its response half written.
+// release. Serve itself panics with [http.ErrAbortHandler] where a response is half
+// written and can't be ended: next was cut off, or a client of a response that is
+// shared was too slow.
 func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) (ran bool) {
 	if r.Method == http.MethodOptions || g.skip != nil && g.skip(r) {
 		next.ServeHTTP(w, r)

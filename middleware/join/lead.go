@@ -14,8 +14,8 @@ import (
 // lead has the handler's response written to w, and to whoever joins.
 func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead middleware.Lead) (err error) {
 	run := v.run
-	stop := context.AfterFunc(r.Context(), func() {
-		if cause := context.Cause(r.Context()); ofLock(cause) {
+	stop := context.AfterFunc(v.ctx, func() {
+		if cause := context.Cause(v.ctx); ofLock(cause) {
 			run.cancel(cause) // what the handler must not run without is gone
 		}
 		v.leave()
