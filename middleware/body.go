@@ -50,7 +50,7 @@ func (g *Guard) wholeBody(r *http.Request, body io.ReadCloser) (text []byte, res
 		return nil, body, true
 	}
 	read := body != r.Body
-	if !read && (r.ContentLength <= 0 || r.ContentLength > g.maxBody) {
+	if !read && (r.ContentLength < 0 || r.ContentLength > g.maxBody) {
 		return nil, body, false // its handler may want to answer while it comes
 	}
 	text, err := io.ReadAll(io.LimitReader(body, g.maxBody+1))

@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"hash"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,16 +42,21 @@ func differs(header string) bool {
 // your own: the host name of a tenant, or a user that a handler further out has put
 // into the context.
 func Fingerprint(r *http.Request, body []byte) (string, error) {
-	d := newDigest()
-	d.add(r.URL.EscapedPath(), r.URL.RawQuery, string(body))
+	d := make(digest, 0, 1<<10)
+	d.add(r.URL.EscapedPath(), r.URL.RawQuery, sum(body))
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		d.add("certificate", string(r.TLS.PeerCertificates[0].Raw))
+		d.add("certificate", sum(r.TLS.PeerCertificates[0].Raw))
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+	names := make([]string, 0, len(r.Header))
+	for name := range r.Header {
 		if !differs(name) {
-			d.add(name)
-			d.add(r.Header[name]...)
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		d.add(name)
+		d.add(r.Header[name]...)
 	}
 	return d.text(), nil
 }
@@ -62,31 +65,30 @@ func Fingerprint(r *http.Request, body []byte) (string, error) {
 // fingerprint says: it never spans keys, methods or origins, whose CORS headers are their
 // own.
 func identity(key string, r *http.Request, fingerprint string) string {
-	d := newDigest()
+	d := make(digest, 0, 256)
 	d.add(key, r.Method, fingerprint)
 	d.add(r.Header["Origin"]...)
 	return d.text()
 }
 
-// A digest is over lists of strings, told apart from all other lists.
-type digest struct{ hash.Hash }
+// A digest is of lists of strings, told apart from all other lists.
+type digest []byte
 
-func newDigest() digest { return digest{sha256.New()} }
-
-func (d digest) add(list ...string) {
-	var n [8]byte
-	number := func(i int) {
-		binary.BigEndian.PutUint64(n[:], uint64(i))
-		_, _ = d.Write(n[:])
-	}
-	number(len(list))
+func (d *digest) add(list ...string) {
+	*d = binary.BigEndian.AppendUint64(*d, uint64(len(list)))
 	for _, s := range list {
-		number(len(s))
-		_, _ = d.Write([]byte(s))
+		*d = binary.BigEndian.AppendUint64(*d, uint64(len(s)))
+		*d = append(*d, s...)
 	}
 }
 
-func (d digest) text() string { return base64.RawURLEncoding.EncodeToString(d.Sum(nil)) }
+func (d digest) text() string { return base64.RawURLEncoding.EncodeToString([]byte(sum(d))) }
+
+// sum stands for what may be long.
+func sum(p []byte) string {
+	s := sha256.Sum256(p)
+	return string(s[:])
+}
 
 // WithFingerprint sets what tells requests of the same key, method and origin apart that
 // may not share a response. The default is [Fingerprint].

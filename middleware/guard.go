@@ -109,18 +109,17 @@ func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser
 	if v != nil {
 		stop = g.holdOn(w, r, body, next, v.lease)
 	} else {
-		var err error
 		v = &visit{Context: r.Context(), guard: g, key: key}
-		body, err = g.lockFor(v, r, body, g.acquire, arrived)
+		body, wait, err := g.lockFor(v, r, body, g.acquire, arrived)
 		if err != nil {
 			w.Header().Del(RoleHeader)
-			g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, v.wait), key, v.wait)
+			g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), key, wait)
 			return false
 		}
 		if g.sharer != nil && !inShared(r.Context()) {
 			g.setRole(w, v.role())
 		}
-		stop = g.hold(w, r, body, next, v)
+		stop = g.hold(w, r, body, next, v, wait)
 	}
 	if stop != nil {
 		g.cutOff(w, r, key, time.Since(arrived), encoding, stop)
@@ -128,11 +127,11 @@ func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser
 	return true
 }
 
-// lockFor acquires the key of v, and returns the body that the handler is to
-// read. A request whose client would not be missed tries first, and reads its
-// body only if it has to wait.
-func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Options, arrived time.Time) (_ io.ReadCloser, err error) {
-	defer func() { v.wait = time.Since(arrived) }()
+// lockFor acquires the key of v, and returns the body that the handler is to read, and how
+// long r has taken until then. A request whose client would not be missed tries first, and
+// reads its body only if it has to wait.
+func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Options, arrived time.Time) (_ io.ReadCloser, waited time.Duration, err error) {
+	defer func() { waited = time.Since(arrived) }()
 	read := body != r.Body // ahead, by the key function or to tell equal requests
 	hides := !read && hidesItsClient(r, body)
 	if o.Wait > 0 && (hides || g.sharer != nil) {
@@ -140,7 +139,7 @@ func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Op
 		o.Wait = 0
 		v.lease, err = g.ask(v, o, wait)
 		if !worthWaiting(err, wait) {
-			return body, err
+			return body, 0, err
 		}
 		v.waited = true
 		if hides {
@@ -149,7 +148,7 @@ func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Op
 		o = o.WaitUntil(deadline)
 	}
 	v.lease, err = g.ask(v, o, 0)
-	return body, err
+	return body, 0, err
 }
 
 // worthWaiting says whether a request that did not get its key at once may get it if it

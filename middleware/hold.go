@@ -12,7 +12,7 @@ import (
 // hold runs next under the lease of v and gives it back on every way out: next
 // returns, panics or ends its goroutine. It does not recover, so that the
 // stack of a panic stays whole.
-func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, v *visit) *stopped {
+func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, v *visit, wait time.Duration) *stopped {
 	lease := v.lease
 	ctx, limit := g.limit(lease.Context(), lease)
 	if limit != nil {
@@ -23,7 +23,7 @@ func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 	defer func() { g.release(r, lease, time.Since(start)) }()
 	defer limit.settle()
 	fallback := g.standIn.granted(ctx, r, lease)
-	g.observer(ctx, lock.Acquired{Key: lease.Key(), Fence: lease.Fence(), Wait: v.wait, Fallback: fallback})
+	g.observer(ctx, lock.Acquired{Key: lease.Key(), Fence: lease.Fence(), Wait: wait, Fallback: fallback})
 	return run(ctx, w, r, body, next)
 }
 

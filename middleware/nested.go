@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"reflect"
-	"time"
 
 	"github.com/reqlock/reqlock/middleware/lock"
 )
@@ -18,9 +17,8 @@ type visit struct {
 	key   string
 	lease lock.Lease // as the handler has it; nil until there is one
 
-	wait   time.Duration // until there was one, or none was to be had
-	waited bool          // for another request
-	shared bool          // the response is for others, too
+	waited bool // for another request
+	shared bool // the response is for others, too
 }
 
 type visitKey struct{}

@@ -69,14 +69,14 @@ func (s *sharing) share(work string) (ran bool) {
 // lead is a [Lead].
 func (s *sharing) lead(w http.ResponseWriter, r *http.Request, o lock.Options) error {
 	v := &visit{Context: r.Context(), guard: s.g, key: s.key, shared: true}
-	body, err := s.g.lockFor(v, r, again(s.text), o, s.arrived)
+	body, wait, err := s.g.lockFor(v, r, again(s.text), o, s.arrived)
 	if err != nil {
-		return &denied{s.g.lockDenial(r.Context(), err, v.wait)}
+		return &denied{s.g.lockDenial(r.Context(), err, wait)}
 	}
 	s.g.setRole(s.w, v.role())
 	s.ran = true
 	defer func() { s.r.MultipartForm = r.MultipartForm }() // see run
-	s.stop = s.g.hold(w, r, body, s.next, v)
+	s.stop = s.g.hold(w, r, body, s.next, v, wait)
 	u, ok := s.next.(interface{ Unanswered() bool })
 	switch {
 	case s.stop == nil && ok && u.Unanswered():

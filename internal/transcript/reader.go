@@ -13,6 +13,8 @@ type Reader struct {
 	t       *Transcript
 	behind  context.CancelCauseFunc
 	offset  int64 // of the next byte
+	block   int   // that it is in, or at the end of, those that are gone included
+	within  int   // where in that
 	flushed int64 // the newest flush point that was returned; -1: none
 }
 
@@ -26,6 +28,9 @@ func (t *Transcript) Reader(behind context.CancelCauseFunc) (*Reader, error) {
 	}
 	r := &Reader{t: t, behind: behind, flushed: -1}
 	t.readers[r] = struct{}{}
+	if t.patience.slow > 0 {
+		t.patience.slow++ // like those that were there
+	}
 	return r, nil
 }
 
@@ -42,12 +47,8 @@ func (t *Transcript) remove(r *Reader) {
 		return
 	}
 	delete(t.readers, r)
-	if r.offset == t.furthest {
-		t.furthest = 0
-		for other := range t.readers {
-			t.furthest = max(t.furthest, other.offset)
-		}
-	}
+	t.reached(r.offset, t.size)
+	t.left = t.left || r.offset == t.furthest
 	t.ease()
 }
 
@@ -82,20 +83,24 @@ func (r *Reader) Next(ctx context.Context) (p []byte, flush bool, err error) {
 		if r.offset < r.t.start {
 			return false, ErrBehind
 		}
-		p, flush = r.t.piece(r.offset, r.flushed)
-		r.offset += int64(len(p))
+		from := r.offset
+		p, flush = r.piece()
 		if flush {
 			r.flushed = r.offset
 		}
-		r.t.advanced(r)
+		r.t.advanced(r, from)
 		return len(p) > 0 || flush, nil
 	})
 	return p, flush, err
 }
 
-// advanced notes where a reader is. The mutex is held.
-func (t *Transcript) advanced(r *Reader) {
-	if _, ok := t.readers[r]; ok && r.offset > t.furthest {
+// advanced notes where a reader is now. The mutex is held.
+func (t *Transcript) advanced(r *Reader, from int64) {
+	if _, ok := t.readers[r]; !ok {
+		return
+	}
+	t.reached(from, r.offset)
+	if r.offset > t.furthest {
 		t.furthest = r.offset
 		t.ease()
 	}
@@ -138,23 +143,25 @@ func (t *Transcript) nextChange() <-chan struct{} {
 	return t.changed
 }
 
-// piece returns what there is in one piece from an offset that is kept, up to the next
-// flush point after flushed. flush says that it ends there. The mutex is held.
-func (t *Transcript) piece(offset, flushed int64) (p []byte, flush bool) {
-	end := t.size
-	if i := sort.Search(len(t.flushes), func(i int) bool { return t.flushes[i] > flushed }); i < len(t.flushes) {
-		end, flush = t.flushes[i], true
+// piece returns what there is in one piece, up to the next flush point, and goes there.
+// flush says that it ends at one. The mutex is held.
+func (r *Reader) piece() (p []byte, flush bool) {
+	t := r.t
+	end, due := t.size, false
+	if i := sort.Search(len(t.flushes), func(i int) bool { return t.flushes[i] > r.flushed }); i < len(t.flushes) {
+		end, due = t.flushes[i], true
 	}
-	if offset == end {
-		return nil, flush
+	if r.offset == end {
+		return nil, due
 	}
-	at := t.size
-	for i := len(t.blocks) - 1; ; i-- { // most readers are near the end
-		block := t.blocks[i]
-		if at -= int64(len(block)); at > offset {
-			continue
-		}
-		to := min(int64(len(block)), end-at)
-		return block[offset-at : to : to], flush && at+to == end
+	i := r.block - t.gone // -1: it has read all of one that is gone
+	if i < 0 || r.within == len(t.blocks[i]) {
+		i++
+		r.within = 0
 	}
+	p = t.blocks[i][r.within:]
+	p = p[:min(int64(len(p)), end-r.offset)]
+	r.block, r.within = t.gone+i, r.within+len(p)
+	r.offset += int64(len(p))
+	return p[:len(p):len(p)], due && r.offset == end
 }

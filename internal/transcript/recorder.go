@@ -27,7 +27,8 @@ type Recording struct {
 }
 
 // A Recorder has what a handler writes go into a [Transcript], and from there to the
-// handler's own client as to others: in a goroutine, which Finish waits for.
+// handler's own client as to others: in a goroutine, which Finish waits for, or in Finish
+// where it is little and was not flushed.
 //
 // The handler has a header of its own, which begins as w's. What it makes of it is in w
 // when the response is committed. From then on w is not to be used until Finish has
@@ -66,9 +67,22 @@ type sender struct {
 	reader *Reader
 	ctx    context.Context
 
+	body     bool          // there is one
 	done     chan struct{} // closed when it has ended; nil: it has not begun
 	err      error
 	panicked any
+}
+
+// patient is how much net/http itself keeps back until it is flushed: for less, and before
+// that, there need not be a goroutine.
+const patient = 2 << 10
+
+// has is told of a body of so many bytes, before they are written.
+func (s *sender) has(size int) {
+	s.body = true
+	if size > patient {
+		s.start()
+	}
 }
 
 func (s *sender) start() {
@@ -87,12 +101,16 @@ func (s *sender) run() {
 
 // wait waits until w may be used again.
 func (s *sender) wait() error {
-	if s.done == nil { // there is no body
+	switch {
+	case s.done != nil:
+		<-s.done
+	case s.body:
+		s.done = make(chan struct{})
+		s.run()
+	default:
 		s.reader.Close()
 		maps.Copy(s.w.Header(), s.reader.Trailer())
-		return nil
 	}
-	<-s.done
 	if s.panicked != nil {
 		panic(s.panicked)
 	}

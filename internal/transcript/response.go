@@ -17,7 +17,9 @@ type response struct {
 	before http.Header // w's, as the handler has found it
 	header http.Header // the handler's
 	status int         // 0: not committed
+	size   int         // of the body so far
 	direct bool        // it is not for the transcript
+	taken  bool        // the connection, by the handler
 	sender *sender
 }
 
@@ -39,7 +41,7 @@ func (r *response) WriteHeader(status int) {
 }
 
 func (r *response) begin() {
-	if r.status == 0 {
+	if r.status == 0 && !r.taken {
 		r.commit(http.StatusOK)
 	}
 }
@@ -116,23 +118,21 @@ func (r *response) over() error {
 }
 
 func (r *response) Write(p []byte) (int, error) {
-	r.begin()
-	if r.direct {
-		return r.w.Write(p)
-	}
-	return write(r, p, r.Transcript.Write)
+	return write(r, p, r.w.Write, r.Transcript.Write)
 }
 
 func (r *response) WriteString(s string) (int, error) {
-	r.begin()
-	if r.direct {
-		return io.WriteString(r.w, s)
-	}
-	return write(r, s, r.Transcript.WriteString)
+	direct := func(s string) (int, error) { return io.WriteString(r.w, s) }
+	return write(r, s, direct, r.Transcript.WriteString)
 }
 
-func write[T []byte | string](r *response, p T, to func(T) (int, error)) (int, error) {
+func write[T []byte | string](r *response, p T, direct, record func(T) (int, error)) (n int, err error) {
+	r.begin()
 	switch {
+	case r.direct:
+		n, err = direct(p)
+		r.size += n
+		return n, err
 	case len(p) == 0:
 		return 0, nil
 	case r.status == http.StatusNoContent, r.status == http.StatusNotModified:
@@ -141,13 +141,16 @@ func write[T []byte | string](r *response, p T, to func(T) (int, error)) (int, e
 	if err := r.over(); err != nil {
 		return 0, err
 	}
-	r.sender.start()
-	return to(p)
+	r.size += len(p)
+	r.sender.has(r.size)
+	return record(p)
 }
 
-func (r *response) ReadFrom(src io.Reader) (int64, error) {
+func (r *response) ReadFrom(src io.Reader) (n int64, err error) {
 	if r.direct && r.status != 0 {
-		return r.w.(io.ReaderFrom).ReadFrom(src)
+		n, err = r.w.(io.ReaderFrom).ReadFrom(src)
+		r.size += int(n)
+		return n, err
 	}
 	return io.Copy(struct{ io.Writer }{r}, src)
 }
@@ -173,8 +176,16 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		_ = r.sender.wait() // the connection is to have all that was written
 	}
 	r.goDirect(ErrHijacked)
-	return http.NewResponseController(r.w).Hijack()
+	conn, rw, err := http.NewResponseController(r.w).Hijack()
+	r.taken = r.taken || err == nil
+	return conn, rw, err
 }
+
+// How far the response has come a guard need not find out with a wrapper of its own.
+
+func (w plain) Written() bool { return w.r.status != 0 || w.r.taken }
+func (w plain) Status() int   { return w.r.status }
+func (w plain) Size() int     { return w.r.size }
 
 func (r *response) Push(target string, opts *http.PushOptions) error {
 	return r.w.(http.Pusher).Push(target, opts)

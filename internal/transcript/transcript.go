@@ -23,7 +23,7 @@ var (
 // whole. Once it has let go of the beginning, nobody new can read it.
 //
 // The fastest reader sets the pace: Write waits as long as all readers are far behind, and
-// not for one of several. Who falls behind what is kept is cut off.
+// not for one of several. Who falls behind what is kept is cut off: see await.
 type Transcript struct {
 	keep   int64
 	window int64 // that who writes may be ahead of the fastest reader
@@ -32,6 +32,7 @@ type Transcript struct {
 	changed  chan struct{} // closed when anything changes; nil: nobody waits
 	head     *Head         // nil: not committed
 	blocks   [][]byte      // what is kept; where one has room left, only its end is written to
+	gone     int           // blocks that are not kept any more
 	start    int64         // of what is kept, in the body
 	size     int64         // of the body so far
 	flushes  []int64       // sizes at which it was flushed, as far as they are kept, rising
@@ -40,7 +41,9 @@ type Transcript struct {
 	trailer  http.Header // once it has ended
 	readers  map[*Reader]struct{}
 	furthest int64         // offset that a reader is at, at most
+	left     bool          // one that was there has left: it may be less
 	eased    chan struct{} // closed when Write is to go on; nil: it does not wait
+	patience patience
 }
 
 // maxWindow is for responses of which more than that is kept.
@@ -78,9 +81,13 @@ func appendTo[T []byte | string](t *Transcript, p T) (int, error) {
 		return 0, nil
 	}
 	t.mu.Lock()
-	t.trim(add(t, p))
+	first := add(t, p)
 	t.change()
-	for len(t.readers) > 0 && t.size-t.furthest > t.window {
+	if n, start := t.excess(first); n > 0 {
+		t.await(start)
+		t.trim(n, start)
+	}
+	for len(t.readers) > 0 && t.size-t.pace() > t.window {
 		t.eased = make(chan struct{})
 		eased := t.eased
 		t.mu.Unlock()
@@ -91,6 +98,17 @@ func appendTo[T []byte | string](t *Transcript, p T) (int, error) {
 	return len(p), nil
 }
 
+// pace returns the offset that the fastest reader is at. The mutex is held.
+func (t *Transcript) pace() int64 {
+	if t.left { // not when each of them leaves: all may, at once
+		t.left, t.furthest = false, 0
+		for r := range t.readers {
+			t.furthest = max(t.furthest, r.offset)
+		}
+	}
+	return t.furthest
+}
+
 // ease has Write look again. The mutex is held.
 func (t *Transcript) ease() {
 	if t.eased != nil {
@@ -99,13 +117,15 @@ func (t *Transcript) ease() {
 	}
 }
 
-// blockSize is how much is allocated at a time, for many small writes.
-const blockSize = 4 << 10
+// As much is allocated at a time as there was so far, within these: most responses are
+// short, and writes small.
+const minBlock, maxBlock = 512, 4 << 10
 
 // add copies p into the last block, then into another one, and returns the first of
 // them. Readers have slices of these: what has been written is never moved, nor written
 // again.
 func add[T []byte | string](t *Transcript, p T) (first int) {
+	before := t.size
 	t.size += int64(len(p))
 	first = len(t.blocks)
 	if n := len(t.blocks); n > 0 {
@@ -116,28 +136,31 @@ func add[T []byte | string](t *Transcript, p T) (first int) {
 		}
 	}
 	if len(p) > 0 {
-		t.blocks = append(t.blocks, append(make([]byte, 0, max(blockSize, len(p))), p...))
+		room := max(len(p), int(min(max(before, minBlock), maxBlock)))
+		t.blocks = append(t.blocks, append(make([]byte, 0, room), p...))
 	}
 	return first
 }
 
-// trim lets go of blocks before one, as many as are not needed, and cuts off who has not
-// read them.
-func (t *Transcript) trim(before int) {
-	n := 0
-	for ; n < before && t.size-t.start-int64(len(t.blocks[n])) >= t.keep; n++ {
-		t.start += int64(len(t.blocks[n]))
+// excess returns how many blocks before one are not needed, and where the next one starts.
+func (t *Transcript) excess(before int) (n int, start int64) {
+	start = t.start
+	for ; n < before && t.size-start-int64(len(t.blocks[n])) >= t.keep; n++ {
+		start += int64(len(t.blocks[n]))
 	}
-	if n == 0 {
-		return
-	}
+	return n, start
+}
+
+// trim lets go of the first blocks, and cuts off who has not read them.
+func (t *Transcript) trim(n int, start int64) {
+	t.start = start
 	clear(t.blocks[:n]) // the array stays for a while
-	t.blocks = t.blocks[n:]
-	gone := 0
-	for gone < len(t.flushes) && t.flushes[gone] < t.start {
-		gone++
+	t.blocks, t.gone = t.blocks[n:], t.gone+n
+	past := 0
+	for past < len(t.flushes) && t.flushes[past] < t.start {
+		past++
 	}
-	t.flushes = t.flushes[gone:]
+	t.flushes = t.flushes[past:]
 	for r := range t.readers {
 		if r.offset < t.start {
 			t.remove(r)

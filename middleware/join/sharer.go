@@ -55,7 +55,7 @@ type viewer struct {
 	reader *transcript.Reader
 	ctx    context.Context // ends when the client leaves, or is cut off
 	cancel context.CancelCauseFunc
-	leave  func() // may be called more than once
+	once   sync.Once
 }
 
 // Share is for [middleware.Guard].
@@ -72,7 +72,6 @@ func (s *Sharer) Share(w http.ResponseWriter, r *http.Request, work string, lead
 func (s *Sharer) enter(ctx context.Context, work string) (v *viewer, leads bool) {
 	v = new(viewer)
 	v.ctx, v.cancel = context.WithCancelCause(ctx)
-	v.leave = sync.OnceFunc(v.left)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v.run = s.runs[work]; v.run != nil {
@@ -87,6 +86,9 @@ func (s *Sharer) enter(ctx context.Context, work string) (v *viewer, leads bool)
 	s.runs[work] = v.run
 	return v, true
 }
+
+// leave may be called more than once.
+func (v *viewer) leave() { v.once.Do(v.left) }
 
 func (v *viewer) left() {
 	cause := context.Cause(v.ctx)
