@@ -25,6 +25,27 @@
 // through, so router.Use(ginlock.New(…)) does not answer a 404 with a 400. It
 // does guard every route, health checks among them: a group is better.
 //
+// # Joining
+//
+// With [middleware.WithJoin] equal requests share one response. Of one that joins no
+// handler after the guard runs: it is aborted, its c.Errors are empty, and what the
+// handlers have put into the context with c.Set is not in its own. Handlers before the
+// guard run for each request, after c.Next() as well, and find the status and the size
+// of its response in c.Writer.
+//
+// So what handlers leave to those further out is not shared: errors (c.Error,
+// c.AbortWithError, c.Bind) without a body, and no response at all, not even a status. Each
+// request then runs for itself, one at a time. What is added to a response whose body
+// has begun goes to the first client only. A status alone (c.Status) is a response.
+//
+// Only what tells users apart for the fingerprint does so: a user that an earlier handler
+// has put into the context is to be in the key, or in a fingerprint of your own: see the
+// example of joining.
+//
+// While handlers write, another goroutine passes on what they have written, through gin's
+// own writer. They MUST use c.Writer as they find it, not one that was kept from further
+// out, and call c.Copy before they write.
+//
 // Package middleware says what happens to a request, what the options do, and
 // where the middleware belongs among others.
 package ginlock

@@ -11,6 +11,7 @@ import (
 	"github.com/reqlock/reqlock/ginlock"
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/join"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
 )
@@ -33,6 +34,34 @@ func ExampleNew() {
 	router.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/sessions/s1/messages", nil))
 	fmt.Println(w.Body)
 	// Output: the only one to work on u1:s1
+}
+
+// Two users of one room may send the same words. What tells them apart is neither in the
+// key nor in a header, so it has to be in the fingerprint: else they could share a response.
+func ExampleNew_join() {
+	auth := func(c *gin.Context) { c.Set("user", "u1") } // whoever your tokens say
+	byUser := func(r *http.Request, body []byte) (string, error) {
+		user, err := ginlock.Value("user")(r)
+		if err != nil {
+			return "", err
+		}
+		rest, err := middleware.Fingerprint(r, body)
+		return user + " " + rest, err
+	}
+
+	router := gin.New()
+	rooms := router.Group("/rooms/:room", auth)
+	rooms.Use(ginlock.New(memlock.New(), keyfuncs.PathValue("room"),
+		middleware.WithJoin(join.New(nil)),
+		middleware.WithFingerprint(byUser)))
+	rooms.POST("/messages", func(c *gin.Context) {
+		c.String(http.StatusOK, "an answer to %s", c.GetString("user"))
+	})
+
+	w := httptest.NewRecorder()
+	router.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/rooms/r1/messages", nil))
+	fmt.Println(w.Header().Get(middleware.RoleHeader), w.Body)
+	// Output: leader an answer to u1
 }
 
 // A handler outside of the guard derives the key of the guarded one, to

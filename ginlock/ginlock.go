@@ -46,6 +46,9 @@ func Wrap(g *middleware.Guard) gin.HandlerFunc {
 		if !g.Serve(writer, guarded, next) {
 			c.Abort()
 		}
+		if next.written {
+			writer.WriteHeaderNow() // a header without a body has not come to it
+		}
 	}
 }
 
@@ -53,6 +56,7 @@ func Wrap(g *middleware.Guard) gin.HandlerFunc {
 type handlers struct {
 	c          *gin.Context
 	unanswered bool
+	written    bool
 }
 
 func (h *handlers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,10 +70,10 @@ func (h *handlers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	shared := newWriter(w, h.c)
 	h.c.Writer = shared
 	h.c.Next()
-	h.unanswered = len(h.c.Errors) > before && !shared.Written()
-	shared.end(h.unanswered)
+	h.unanswered = !shared.end(len(h.c.Errors) > before)
+	h.written = shared.Written()
 }
 
 // Unanswered tells the Guard that there is no response to share: a handler further out
-// answers for the errors that these have left.
+// answers for these.
 func (h *handlers) Unanswered() bool { return h.unanswered }

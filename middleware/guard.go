@@ -95,7 +95,7 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.turnAway(w, r, keyDenial(err), "", time.Since(arrived))
 		return false
 	}
-	if g.sharer != nil && !inShared(r.Context()) && g.outer(r.Context(), key) == nil {
+	if g.shares(r.Context()) && g.outer(r.Context(), key) == nil {
 		return g.join(w, r, body, next, key, arrived)
 	}
 	return g.alone(w, r, body, next, key, arrived)
@@ -116,7 +116,7 @@ func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser
 			g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), key, wait)
 			return false
 		}
-		if g.sharer != nil && !inShared(r.Context()) {
+		if g.shares(r.Context()) {
 			g.setRole(w, v.role())
 		}
 		stop = g.hold(w, r, body, next, v, wait)

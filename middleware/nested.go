@@ -48,7 +48,7 @@ func (g *Guard) outer(ctx context.Context, key string) *visit {
 }
 
 // same does without the panic of == where the type is not comparable.
-func same(a, b lock.Locker) bool {
+func same(a, b any) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 

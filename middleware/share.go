@@ -160,12 +160,20 @@ func mayShare(r *http.Request) bool {
 	return true
 }
 
-// inShared says whether the response is one that a guard further out shares.
-func inShared(ctx context.Context) bool {
+// shares says whether g may have the response to a request shared: no guard further out
+// does already, or could. A request that holds the key of one with the same Sharer might
+// otherwise follow one that waits for that key.
+func (g *Guard) shares(ctx context.Context) bool {
+	if g.sharer == nil {
+		return false
+	}
 	for {
 		v, ok := ctx.Value(visitKey{}).(*visit)
-		if !ok || v.shared {
-			return ok
+		if !ok {
+			return true
+		}
+		if v.shared || v.guard.sharer != nil && same(v.guard.sharer, g.sharer) {
+			return false
 		}
 		ctx = v.Context
 	}

@@ -61,7 +61,8 @@ const (
 // that ran at once, "queued" of one that had to wait for the key, "joined" of another
 // request's. See [WithoutRoleHeader].
 //
-// A guard inside of one that shares its response does not share again.
+// A guard inside of one that shares its response, or that has the same Sharer, does not
+// share again.
 func WithJoin(s Sharer) Option {
 	return func(c *config) error {
 		c.sharer = s

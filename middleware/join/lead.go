@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/reqlock/reqlock/internal/transcript"
 	"github.com/reqlock/reqlock/middleware"
@@ -32,8 +33,13 @@ func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead middleware.Le
 	cause := middleware.ErrRunFailed // unless lead returns
 	defer func() {
 		run.close()
-		if e := recorder.Finish(cause); e != nil && err == nil && cause == nil {
+		unsent := recorder.Finish(cause)
+		switch {
+		case unsent == nil:
+		case cause == nil:
 			err = middleware.ErrBrokenOff
+		case cause == middleware.ErrRunFailed: // a recovery further out may end the response
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()
 	err = lead(record, r.WithContext(run.context))
