@@ -17,6 +17,7 @@ import (
 	"github.com/reqlock/reqlock/ginlock"
 	"github.com/reqlock/reqlock/internal/guardtest"
 	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/join"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
 )
@@ -35,24 +36,30 @@ func TestCutOffBeforeAnythingWasWritten(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, p := range protocols {
-			t.Run(tt.name+"/"+p.name, func(t *testing.T) {
-				locks := guardtest.NewLosable()
-				router := gin.New()
-				router.POST("/", ginlock.New(locks, user), func(c *gin.Context) {
-					tt.h(c)
-					guardtest.Lose(c.Request.Context(), lock.ErrInterrupted)
+			for _, shared := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/shared=%v", tt.name, p.name, shared), func(t *testing.T) {
+					var opts []middleware.Option
+					if shared {
+						opts = append(opts, middleware.WithJoin(join.New(nil)))
+					}
+					locks := guardtest.NewLosable()
+					router := gin.New()
+					router.POST("/", ginlock.New(locks, user, opts...), func(c *gin.Context) {
+						tt.h(c)
+						guardtest.Lose(c.Request.Context(), lock.ErrInterrupted)
+					})
+					srv := serve(t, p.http2, router)
+					resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL, ""))
+					require.NoError(t, err)
+					defer resp.Body.Close()
+					body, err := io.ReadAll(resp.Body)
+					require.NoError(t, err)
+					assert.Equal(t, http.StatusConflict, resp.StatusCode)
+					assert.Equal(t, "false", resp.Header.Get("X-Should-Retry"))
+					assert.Contains(t, string(body), `"reason":"interrupted"`)
+					requireFree(t, locks)
 				})
-				srv := serve(t, p.http2, router)
-				resp, err := srv.Client().Do(request(t, http.MethodPost, srv.URL, ""))
-				require.NoError(t, err)
-				defer resp.Body.Close()
-				body, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				assert.Equal(t, http.StatusConflict, resp.StatusCode)
-				assert.Equal(t, "false", resp.Header.Get("X-Should-Retry"))
-				assert.Contains(t, string(body), `"reason":"interrupted"`)
-				requireFree(t, locks)
-			})
+			}
 		}
 	}
 }

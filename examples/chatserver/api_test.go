@@ -12,17 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
-	"github.com/reqlock/reqlock/ginlock"
-	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
 )
 
 // handlerFor is a whole server but for Redis.
 func handlerFor(t *testing.T, b backend, wait time.Duration) http.Handler {
 	t.Helper()
+	return handlerWith(t, memlock.New(), b, wait)
+}
+
+func handlerWith(t *testing.T, locks lock.Locker, b backend, wait time.Duration) http.Handler {
+	t.Helper()
 	page, err := newPage(wait, &outage{fallback: fallbackNone})
 	require.NoError(t, err)
-	return newHandler(b, ginlock.New(memlock.New(), sessionKey, middleware.WithWait(wait), middleware.WithDeny(middleware.OpenAIErrors)), page)
+	return newHandler(b, newGuard(locks, wait, fallbackNone), page)
 }
 
 func startServer(t *testing.T, b backend, wait time.Duration) string {

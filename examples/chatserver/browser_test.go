@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,9 +91,9 @@ func TestPageChats(t *testing.T) {
 	b.say("good <b>morning</b>")
 	// It grows as it streams, and what was typed is text, not HTML.
 	b.until(`document.querySelector(".assistant p").textContent === "Hello alice,"`)
-	b.until(`document.querySelector(".assistant small").textContent.startsWith("waited")`)
+	b.until(`document.querySelector(".assistant small").textContent.startsWith("leader: waited")`)
 	assert.Contains(t, b.texts(".assistant p")[0], "you said: “good <b>morning</b>”. That was message 1 of")
-	assert.Regexp(t, `^waited \d\.\d\d s, first token after \d\.\d\d s, complete after \d\.\d\d s$`, b.texts(".assistant small")[0])
+	assert.Regexp(t, `^leader: waited \d\.\d\d s, first token after \d\.\d\d s, complete after \d\.\d\d s$`, b.texts(".assistant small")[0])
 
 	// The page sends the conversation along, and another session has its own.
 	b.say("and again")
@@ -107,18 +108,18 @@ func TestPageChats(t *testing.T) {
 func TestPageStops(t *testing.T) {
 	b := openPage(t, startPod(t, "-model-delay", "1h"))
 	b.say("hello")
-	b.until(`document.querySelector(".assistant small").textContent === "answering…"`)
+	b.until(`document.querySelector(".assistant small").textContent === "leader: answering…"`)
 	b.do(chromedp.Click(chromedp.CSS("#stop")))
 	b.until(`document.querySelector(".assistant small").textContent === "stopped"`)
 	b.say("the session is free again")
-	b.until(`document.querySelectorAll(".assistant small")[1]?.textContent === "answering…"`)
+	b.until(`document.querySelectorAll(".assistant small")[1]?.textContent === "leader: answering…"`)
 }
 
 func TestPageTellsErrors(t *testing.T) {
 	p := startPod(t, "-model-delay", "1h")
 	b := openPage(t, p)
 	b.say("hello")
-	b.until(`document.querySelector(".assistant small").textContent === "answering…"`)
+	b.until(`document.querySelector(".assistant small").textContent === "leader: answering…"`)
 	p.Kill()
 	b.until(`document.querySelector(".assistant small").textContent === "The connection broke in the middle of the answer."`)
 	b.say("are you there")
@@ -132,16 +133,21 @@ func TestPageTwoTabs(t *testing.T) {
 		bothDone  = `document.querySelectorAll(".tab[data-state=done]").length === 2`
 		oneIsBusy = `document.querySelectorAll(".tab[data-state=done]").length === 1 && document.querySelectorAll(".tab[data-state=refused]").length === 1`
 	)
+	const shared = "2 answers from 1 run of the model: equal messages share one."
 	patient, strict := startPod(t), startPod(t, "-wait", "0")
 	tests := []struct {
 		name         string
 		pod          *pod
 		button       string
 		during, then string
+		roles        []string
+		sum          string
 	}{
-		{"one session waits", patient, "same", oneWaits, bothDone},
-		{"one session is turned away", strict, "same", `true`, oneIsBusy},
-		{"two users do not wait", strict, "users", bothRun, bothDone},
+		{"one session waits", patient, "same", oneWaits, bothDone, []string{"leader", "queued"}, "2 answers from 2 runs of the model."},
+		{"one session is turned away", strict, "same", `true`, oneIsBusy, []string{"leader"}, "1 answer from 1 run of the model."},
+		{"two users do not wait", strict, "users", bothRun, bothDone, []string{"leader", "leader"}, "2 answers from 2 runs of the model."},
+		{"one message, twice", patient, "twice", bothRun, bothDone, []string{"joined", "leader"}, shared},
+		{"one message, twice, at a server where nobody waits", strict, "twice", bothRun, bothDone, []string{"joined", "leader"}, shared},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,8 +158,19 @@ func TestPageTwoTabs(t *testing.T) {
 			for _, status := range b.texts(".tab[data-state=refused] .status") {
 				assert.Regexp(t, `^Turned away \(429\): this session is still busy with another message\. Try again in \d+ s, says the server’s Retry-After\.$`, status)
 			}
+			var roles []string
 			for _, status := range b.texts(".tab[data-state=done] .status") {
-				assert.Regexp(t, `^waited .* s, first token after .* s, complete after .* s$`, status)
+				role, _, _ := strings.Cut(status, ":")
+				roles = append(roles, role)
+				assert.Regexp(t, `^(leader|queued|joined): waited .* s, first token after .* s, complete after .* s$`, status)
+			}
+			assert.ElementsMatch(t, tt.roles, roles)
+			b.until(`document.querySelector("#sum").textContent !== ""`)
+			assert.Equal(t, tt.sum, b.texts("#sum")[0])
+			if answers := b.texts(".tab .answer"); tt.button == "twice" {
+				assert.Contains(t, answers[0], "Hello alice,")
+				assert.Equal(t, answers[0], answers[1])
+				assert.Equal(t, []string{""}, b.texts(".tab .bar .joined"))
 			}
 		})
 	}

@@ -92,7 +92,7 @@ func TestPageTellsOutage(t *testing.T) {
 	p := startPod(t, "-redis", srv.Addr(), "-model-delay", "0")
 	b := openPage(t, p)
 	b.say("hello")
-	b.until(`document.querySelector(".assistant small").textContent.startsWith("waited")`)
+	b.until(`document.querySelector(".assistant small").textContent.startsWith("leader: waited")`)
 	b.until(noBanner)
 
 	srv.Kill()
@@ -108,5 +108,5 @@ func TestPageTellsOutage(t *testing.T) {
 	b.until(noBanner)
 	p.WaitFor("backend available again")
 	b.say("and now")
-	b.until(`document.querySelectorAll(".assistant small")[2]?.textContent.startsWith("waited")`)
+	b.until(`document.querySelectorAll(".assistant small")[2]?.textContent.startsWith("leader: waited")`)
 }

@@ -65,6 +65,60 @@ func testClientStreams(t *testing.T, client openai.Client) {
 	assert.Positive(t, answer.Usage.CompletionTokens)
 }
 
+// Two official clients that ask for the same at once get one answer.
+func TestOpenAIClientJoins(t *testing.T) {
+	for _, through := range []bool{false, true} {
+		model := newMeteredModel()
+		var b backend = model
+		if through {
+			b = upstreamAt(t, serveTest(t, model), "sk-ours")
+		}
+		p := &pod{url: startServer(t, b, time.Minute)}
+		type answer struct {
+			id, text string
+			err      error
+		}
+		ask := map[string]func(openai.Client) answer{
+			"chat": func(client openai.Client) answer {
+				got, err := client.Chat.Completions.New(t.Context(), goodMorning)
+				if err != nil {
+					return answer{err: err}
+				}
+				return answer{got.ID, got.Choices[0].Message.Content, nil}
+			},
+			"stream": func(client openai.Client) answer {
+				stream := client.Chat.Completions.NewStreaming(t.Context(), goodMorning)
+				defer stream.Close()
+				var all openai.ChatCompletionAccumulator
+				for stream.Next() {
+					all.AddChunk(stream.Current())
+				}
+				if err := stream.Err(); err != nil {
+					return answer{err: err}
+				}
+				return answer{all.ID, all.Choices[0].Message.Content, nil}
+			},
+		}
+		for name, ask := range ask {
+			model.let = make(chan struct{})
+			model.runs.Store(0)
+			answers := make(chan answer, 2)
+			for range 2 {
+				client := newOpenAI(t, p)
+				go func() { answers <- ask(client) }()
+			}
+			requireFollowers(t, 1)
+			close(model.let)
+			first, second := receive(t, answers), receive(t, answers)
+			require.NoError(t, first.err, name)
+			assert.Contains(t, first.text, "Hello alice, you said: “good morning”.")
+			assert.NotEmpty(t, first.id)
+			assert.Equal(t, first, second, name)
+			assert.EqualValues(t, 1, model.runs.Load(), name)
+		}
+	}
+}
+
 // A28: each token reaches the client before the next one exists, through two
 // servers.
 func TestOpenAIClientSeesTokensOneByOne(t *testing.T) {

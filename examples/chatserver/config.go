@@ -49,7 +49,9 @@ many copies of it run. It speaks OpenAI's chat completions API.
                        server takes turns for its own messages only. open: it is
                        answered without taking turns.
 
-One message at a time goes for a user's session.
+One message at a time goes for a user's session. A message that is sent again
+while an equal one waits or is answered here gets the same answer: the model runs
+once. X-Reqlock in a response says leader, queued or joined.
 
   user     the header X-User-ID, else the bearer token, else "user" in the body,
            else everybody who comes from one address

@@ -8,10 +8,28 @@ import (
 	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// errShutdown is why requests end that take longer than a shutdown waits. It
-// tells the guard that those which still wait for a turn have not left: it
-// answers them with 503.
+// errShutdown is why answers and requests end that take longer than a shutdown
+// waits. It tells the guard that those which still wait for a turn have not
+// left: it answers them with 503.
 var errShutdown = errors.New("the server is shutting down")
+
+// answersKey has the context that ends when a shutdown cuts answers off.
+type answersKey struct{}
+
+// untilShutdown returns the context for an answer. The clients' own go on after
+// it, so that they can be told.
+func untilShutdown(ctx context.Context) (context.Context, context.CancelFunc) {
+	answers, ok := ctx.Value(answersKey{}).(context.Context)
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(answers, func() { cancel(context.Cause(answers)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
 
 // whyCut says, in an answer that has begun, why it stops.
 func whyCut(ctx context.Context) *apiError {

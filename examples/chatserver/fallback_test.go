@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/reqlock/reqlock/internal/redistest"
+	"github.com/reqlock/reqlock/middleware"
 )
 
 // While Redis is away this server takes turns by itself, and nobody notices
@@ -71,12 +72,13 @@ func TestFallbackOpen(t *testing.T) {
 	p := startPod(t, "-redis", srv.Addr(), "-model-delay", "1h", "-wait", "0", "-fallback", "open")
 	srv.Kill()
 	client := newClient(t)
-	for range 3 { // of one session, all still being answered
+	for _, prompt := range []string{"one", "two", "three"} { // of one session, all still being answered
 		start := time.Now()
-		resp, err := client.Do((&call{user: "alice", session: "s", stream: true}).request(t, p.url))
+		resp, err := client.Do((&call{user: "alice", session: "s", prompt: prompt, stream: true}).request(t, p.url))
 		require.NoError(t, err)
 		defer resp.Body.Close()
 		require.Equal(t, http.StatusOK, resp.StatusCode)
+		assert.Equal(t, "leader", resp.Header.Get(middleware.RoleHeader))
 		assert.Less(t, time.Since(start), time.Second+200*time.Millisecond)
 	}
 	p.WaitFor("backend unavailable")

@@ -24,8 +24,6 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/reqlock/reqlock/ginlock"
-	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/redislock"
 )
@@ -72,9 +70,7 @@ func run(ctx context.Context, c config, out io.Writer) error {
 		return err
 	}
 	defer locks.Close()
-	guard := ginlock.New(locks, sessionKey, append(c.fallback.options(),
-		middleware.WithWait(c.wait),
-		middleware.WithDeny(middleware.OpenAIErrors))...)
+	guard := newGuard(locks, c.wait, c.fallback)
 
 	var b backend = demoModel{delay: c.modelDelay}
 	if c.upstream != nil {

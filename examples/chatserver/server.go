@@ -11,10 +11,26 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/reqlock/reqlock/ginlock"
+	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/join"
+	"github.com/reqlock/reqlock/middleware/lock"
 )
 
-// drainTime is how long a shutdown lets answers go on.
-const drainTime = 10 * time.Second
+const (
+	drainTime = 10 * time.Second // a shutdown lets answers go on
+	lastWords = time.Second      // to tell those that wait, and then those that still do
+)
+
+// newGuard has a session's messages answered one at a time, and those that are equal
+// and there at the same time with one answer.
+func newGuard(l lock.Locker, wait time.Duration, f fallback) gin.HandlerFunc {
+	return ginlock.New(l, sessionKey, append(f.options(),
+		middleware.WithWait(wait),
+		middleware.WithJoin(join.New(nil)),
+		middleware.WithDeny(middleware.OpenAIErrors))...)
+}
 
 // newHandler has the routes. The guard is around the only one whose requests
 // must not overtake each other.
@@ -22,7 +38,7 @@ func newHandler(b backend, guard gin.HandlerFunc, page *page) http.Handler {
 	router := gin.New()
 	router.HandleMethodNotAllowed = true
 	router.RedirectTrailingSlash = false // clients would take it for an answer
-	router.Use(logRequest, recoverPanic)
+	router.Use(logRequest, recoverPanic, limitStalls(writeTimeout))
 
 	router.GET("/healthz", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") })
 	page.register(router)
@@ -58,7 +74,11 @@ func logRequest(c *gin.Context) {
 		if r.URL.Path == "/healthz" || r.URL.Path == statusPath {
 			return // asked all the time
 		}
-		slog.Info("request", "method", r.Method, "path", r.URL.Path, "status", c.Writer.Status(), "took", time.Since(start).Round(time.Millisecond))
+		about := []any{"method", r.Method, "path", r.URL.Path, "status", c.Writer.Status(), "took", time.Since(start).Round(time.Millisecond)}
+		if role := c.Writer.Header().Get(middleware.RoleHeader); role != "" {
+			about = append(about, "role", role)
+		}
+		slog.Info("request", about...)
 	}()
 	c.Next()
 }
@@ -85,9 +105,13 @@ func recoverPanic(c *gin.Context) {
 }
 
 // serve serves until ctx is done, then lets requests finish for drain at most,
-// and cuts off the rest.
+// and cuts off the rest: answers first, so that they can still say why they end, to all
+// who wait for them. With them those end that wait for a turn after them. What still
+// waits then, does so for another server.
 func serve(ctx context.Context, l net.Listener, h http.Handler, drain time.Duration) error {
-	requests, cut := context.WithCancelCause(context.Background())
+	answers, cutAnswers := context.WithCancelCause(context.Background())
+	defer cutAnswers(nil)
+	requests, cut := context.WithCancelCause(context.WithValue(context.Background(), answersKey{}, answers))
 	defer cut(nil)
 	srv := &http.Server{
 		Handler:           h,
@@ -105,8 +129,12 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, drain time.Durat
 	err := shutdown(srv, drain)
 	if errors.Is(err, context.DeadlineExceeded) {
 		slog.Warn("cutting off answers that take too long")
-		cut(errShutdown)
-		if err = shutdown(srv, time.Second); err != nil {
+		cutAnswers(errShutdown)
+		if err = shutdown(srv, lastWords); err != nil {
+			cut(errShutdown)
+			err = shutdown(srv, lastWords)
+		}
+		if err != nil {
 			err = srv.Close()
 		}
 	}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/reqlock/reqlock/middleware/lock"
+	"github.com/reqlock/reqlock/middleware/memlock"
 )
 
 // readFirst reads an answer up to its first token.
@@ -55,15 +58,21 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 }
 
 // What takes longer than a shutdown waits is cut off: visibly, in the middle
-// of an answer, and with a status before it has begun.
+// of an answer, and with a status before it has begun. All who wait for an answer
+// are told, and so are those whose turn would have come after it, or after
+// another server's.
 func TestShutdownCutsOff(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	model := &announcing{backend: demoModel{delay: time.Hour}, prepared: make(chan struct{}), turns: make(chan struct{})}
+	locks := memlock.New()
+	elsewhere, err := locks.Acquire(t.Context(), "header%3Acarol:default", lock.Options{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, elsewhere.Release(context.Background())) }()
+	model := &announcing{backend: demoModel{delay: time.Hour}, prepared: make(chan struct{}), turns: make(chan struct{}, 10)}
 	served := make(chan error, 1)
-	go func() { served <- serve(ctx, l, handlerFor(t, model, time.Hour), time.Millisecond) }()
+	go func() { served <- serve(ctx, l, handlerWith(t, locks, model, time.Hour), time.Millisecond) }()
 	client := newClient(t)
 	url := "http://" + l.Addr().String()
 	send := func(c *call) <-chan *call {
@@ -73,24 +82,36 @@ func TestShutdownCutsOff(t *testing.T) {
 		return sent
 	}
 
-	whole := send(&call{user: "bob"})
+	whole := []<-chan *call{send(&call{user: "bob"})}
 	receive(t, model.turns)
-	streamed := send(&call{user: "alice", stream: true})
+	streamed := []<-chan *call{send(&call{user: "alice", stream: true})}
 	receive(t, model.turns)
+	whole = append(whole, send(&call{user: "bob"}))
+	streamed = append(streamed, send(&call{user: "alice", stream: true}))
+	requireFollowers(t, 2)
 	waiting := send(&call{user: "alice"})
+	waitingElsewhere := send(&call{user: "carol"})
 	stop()
 
-	c := receive(t, whole)
+	for _, sent := range whole {
+		c := receive(t, sent)
+		assert.Equal(t, http.StatusServiceUnavailable, c.status)
+		requireError(t, c.body, "server_error", "shutting_down")
+	}
+	for _, sent := range streamed {
+		c := receive(t, sent)
+		assert.ErrorIs(t, c.err, io.ErrUnexpectedEOF, "half an answer looks whole")
+		assert.False(t, c.done)
+		requireError(t, c.last, "server_error", "shutting_down")
+	}
+	c := receive(t, waiting)
 	assert.Equal(t, http.StatusServiceUnavailable, c.status)
 	requireError(t, c.body, "server_error", "shutting_down")
-	c = receive(t, streamed)
-	assert.ErrorIs(t, c.err, io.ErrUnexpectedEOF, "half an answer looks whole")
-	assert.False(t, c.done)
-	requireError(t, c.last, "server_error", "shutting_down")
-	c = receive(t, waiting)
+	c = receive(t, waitingElsewhere)
 	assert.Equal(t, http.StatusServiceUnavailable, c.status)
 	requireError(t, c.body, "server_error", "unavailable")
 	require.NoError(t, receive(t, served))
+	assert.Len(t, model.turns, 1, "of who waited for alice")
 }
 
 // announcing says when a request is about to ask for its turn, and when it has

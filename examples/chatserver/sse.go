@@ -4,16 +4,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"time"
 )
 
-// writeTimeout is how long a client may take none of what is sent to it. One
-// that has stalled must not keep its session busy.
-const writeTimeout = time.Minute
-
 // An eventStream writes a response of server-sent events and sends each one on
-// its way as it is written. Once the client has gone it does nothing: the
-// request's context tells.
+// its way as it is written. Once all who wait for it have gone it does nothing:
+// the request's context tells.
 type eventStream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
@@ -50,16 +45,12 @@ func (s *eventStream) line(line string) {
 	}
 }
 
-func (s *eventStream) flush() {
-	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
-	_ = s.rc.Flush()
-}
+func (s *eventStream) flush() { _ = s.rc.Flush() }
 
 // done says that the answer is complete. Without it clients know it is not.
 func (s *eventStream) done() {
 	s.line("data: [DONE]")
 	s.line("")
-	_ = s.rc.SetWriteDeadline(time.Time{}) // the connection's next response has its own time
 }
 
 // breakOff ends an answer that is not complete: it says why, since it is too

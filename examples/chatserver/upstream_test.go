@@ -24,11 +24,16 @@ func through(t *testing.T, apiKey string, h http.HandlerFunc) string {
 
 func inFrontOf(t *testing.T, address, apiKey string) string {
 	t.Helper()
+	return startServer(t, upstreamAt(t, address, apiKey), 10*time.Second)
+}
+
+func upstreamAt(t *testing.T, address, apiKey string) *upstream {
+	t.Helper()
 	base, err := url.Parse(address + "/v1")
 	require.NoError(t, err)
 	u := newUpstream(base, apiKey)
 	t.Cleanup(u.client.CloseIdleConnections)
-	return startServer(t, u, 10*time.Second)
+	return u
 }
 
 // What the upstream gets is the request, and of its headers what concerns it;

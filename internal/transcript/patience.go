@@ -5,7 +5,7 @@ import "time"
 // maxPatience is for how long Write waits for readers that it would cut off, per kept
 // bytes: as equal as clients are, one that is not served for a moment is soon far behind
 // another. A client that is slow costs the others no more than that before it is cut off.
-const maxPatience = 100 * time.Millisecond
+const maxPatience = time.Second
 
 // patience is what there is of it.
 type patience struct {

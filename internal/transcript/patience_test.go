@@ -25,8 +25,8 @@ func TestReadersAreWaitedForALittle(t *testing.T) {
 	}{
 		{"fast", 0, io.EOF, 0, 0},
 		{"a little slower", 5 * time.Millisecond, io.EOF, size / piece * 5 * time.Millisecond, 0},
-		{"slow", 50 * time.Millisecond, transcript.ErrBehind, 100 * time.Millisecond, 0},
-		{"stuck", time.Hour, transcript.ErrBehind, 100 * time.Millisecond, 100 * time.Millisecond},
+		{"slow", 500 * time.Millisecond, transcript.ErrBehind, time.Second, 0},
+		{"stuck", time.Hour, transcript.ErrBehind, time.Second, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

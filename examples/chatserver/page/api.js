@@ -11,12 +11,13 @@ export class ChatError extends Error {
 }
 
 // chat sends messages and streams the answer. onStart is called once the
-// server answers, that is when the message's turn has come, and onToken with
-// each piece of text. It resolves when the answer is complete.
+// server answers, that is when the message's turn has come, with where the
+// answer comes from: "leader", "queued" or "joined", see words.js. onToken is
+// called with each piece of text. It resolves when the answer is complete.
 export async function chat({ user, session, model, messages, signal, onStart, onToken }) {
   const response = await post({ user, session, model, messages, signal });
   if (!response.ok) throw await refusal(response);
-  onStart();
+  onStart(response.headers.get("X-Reqlock") ?? "");
   for await (const data of events(response.body)) {
     if (data === "[DONE]") return;
     const chunk = parse(data);

@@ -1,7 +1,7 @@
 import { chat, models } from "/page/api.js";
 import { race } from "/page/race.js";
 import { checkStatus } from "/page/status.js";
-import { explain, timing } from "/page/words.js";
+import { answering, explain, timing } from "/page/words.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -51,6 +51,7 @@ async function send(text) {
   const start = performance.now();
   let waited = 0;
   let first = 0;
+  let role = "";
   running = new AbortController();
   setRunning(true);
   try {
@@ -60,9 +61,10 @@ async function send(text) {
       model: $("model").value.trim(),
       messages: [...current.messages, question],
       signal: running.signal,
-      onStart: () => {
+      onStart: (from) => {
+        role = from;
         waited = performance.now() - start;
-        answer.note.textContent = "answering…";
+        answer.note.textContent = answering(role);
       },
       onToken: (token) => {
         first ||= performance.now() - start;
@@ -72,7 +74,7 @@ async function send(text) {
     });
     // Only what was answered becomes part of what the next message is sent with.
     current.messages.push(question, { role: "assistant", content: answer.body.textContent });
-    answer.note.textContent = timing(waited, first, performance.now() - start);
+    answer.note.textContent = timing(role, waited, first, performance.now() - start);
   } catch (err) {
     answer.note.textContent = explain(err);
     answer.div.classList.add("failed");

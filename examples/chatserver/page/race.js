@@ -1,6 +1,6 @@
 import { chat } from "/page/api.js";
 import { checkStatus } from "/page/status.js";
-import { explain, seconds, timing } from "/page/words.js";
+import { answering, explain, seconds, tally, timing } from "/page/words.js";
 
 // Long enough for the second message to wait visibly.
 const questions = [
@@ -11,19 +11,22 @@ const questions = [
   "What do bees eat when it is cold outside and nothing is in flower?",
 ];
 
-// What each button sends, as [user, session] of each tab. Browsers open six
-// connections to a server: more tabs than that would wait in the browser.
+// What each button sends, as [user, session, question] of each tab. Browsers open
+// six connections to a server: more tabs than that would wait in the browser.
 const races = {
-  same: Array(2).fill(["alice", "tabs"]),
-  users: [["alice", "tabs"], ["bob", "tabs"]],
-  crowd: Array(5).fill(["alice", "tabs"]),
+  same: [["alice", "tabs", 0], ["alice", "tabs", 1]],
+  twice: [["alice", "tabs", 0], ["alice", "tabs", 0]],
+  users: [["alice", "tabs", 0], ["bob", "tabs", 1]],
+  crowd: [0, 1, 2, 3, 4].map((i) => ["alice", "tabs", i]),
 };
 
 // race sends from several tabs at the same moment and shows how each one fares.
 export async function race(name, model) {
   const buttons = document.querySelectorAll("[data-race]");
   for (const b of buttons) b.disabled = true;
-  const tabs = races[name].map(([user, session], i) => new Tab(i + 1, user, session, questions[i]));
+  const tabs = races[name].map(([user, session, i], n) => new Tab(n + 1, user, session, questions[i]));
+  const sum = document.getElementById("sum");
+  sum.textContent = "";
   document.getElementById("tabs").replaceChildren(...tabs.map((t) => t.element));
 
   const start = performance.now();
@@ -38,6 +41,8 @@ export async function race(name, model) {
   await Promise.all(tabs.map((t) => t.run(start, model)));
   over = true;
   draw();
+  const roles = tabs.filter((t) => !t.failed).map((t) => t.role);
+  if (roles.length > 0 && roles.every((role) => role)) sum.textContent = tally(roles);
   for (const b of buttons) b.disabled = false;
 }
 
@@ -78,14 +83,17 @@ class Tab {
         session: this.session,
         model,
         messages: [{ role: "user", content: this.question }],
-        onStart: () => { this.started = elapsed(); },
+        onStart: (role) => {
+          this.role = role;
+          this.started = elapsed();
+        },
         onToken: (token) => {
           first ||= elapsed();
           this.answer.textContent += token;
         },
       });
       this.ended = elapsed();
-      this.done = timing(this.started, first, this.ended);
+      this.done = timing(this.role, this.started, first, this.ended);
     } catch (err) {
       this.ended = elapsed();
       this.failed = true;
@@ -100,10 +108,10 @@ class Tab {
     const waited = this.started ?? until;
     const mark = this.failed ? 3 : 0; // what was turned away ends in red, also where it only waited
     this.waiting.className = "waiting";
-    this.answering.className = this.failed ? "refused" : "answering";
+    this.answering.className = this.failed ? "refused" : this.role === "joined" ? "joined" : "answering";
     this.waiting.style.width = `${Math.max(0, (100 * waited) / end - mark)}%`;
     this.answering.style.width = `${Math.max(mark, (100 * (until - waited)) / end)}%`;
-    const status = this.done ?? (this.started === undefined ? `waiting… ${seconds(now)}` : "answering…");
+    const status = this.done ?? (this.started === undefined ? `waiting… ${seconds(now)}` : answering(this.role));
     if (this.status.textContent !== status) this.status.textContent = status;
     this.element.dataset.state = this.done ? (this.failed ? "refused" : "done") : this.started === undefined ? "waiting" : "answering";
   }

@@ -1,8 +1,26 @@
 import { ChatError } from "/page/api.js";
 
-// timing says how long an answer took; all times are in ms from sending.
-export function timing(waited, first, all) {
-  return `waited ${seconds(waited)}, first token after ${seconds(first)}, complete after ${seconds(all)}`;
+// timing says where an answer came from and how long it took; all times are in
+// ms from sending.
+export function timing(role, waited, first, all) {
+  const from = role ? `${role}: ` : "";
+  return `${from}waited ${seconds(waited)}, first token after ${seconds(first)}, complete after ${seconds(all)}`;
+}
+
+// answering says the same of an answer that is not complete yet.
+export function answering(role) {
+  return role ? `${role}: answering…` : "answering…";
+}
+
+// tally says how many times the model ran for some answers.
+export function tally(roles) {
+  const runs = roles.filter((role) => role !== "joined").length;
+  const shared = runs < roles.length;
+  return `${count(roles.length, "answer")} from ${count(runs, "run")} of the model${shared ? ": equal messages share one" : ""}.`;
+}
+
+function count(n, thing) {
+  return `${n} ${thing}${n === 1 ? "" : "s"}`;
 }
 
 export function seconds(ms) {

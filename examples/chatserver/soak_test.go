@@ -1,0 +1,7 @@
+//go:build soak
+
+package main
+
+import "time"
+
+const soakTime = 30 * time.Second
