@@ -3,6 +3,7 @@ package middleware
 import (
 	"bytes"
 	"io"
+	"math"
 	"net/http"
 )
 
@@ -53,7 +54,7 @@ func (g *Guard) wholeBody(r *http.Request, body io.ReadCloser) (text []byte, res
 	if !read && (r.ContentLength < 0 || r.ContentLength > g.maxBody) {
 		return nil, body, false // its handler may want to answer while it comes
 	}
-	text, err := io.ReadAll(io.LimitReader(body, g.maxBody+1))
+	text, err := io.ReadAll(io.LimitReader(body, min(g.maxBody, math.MaxInt64-1)+1))
 	switch {
 	case err != nil:
 		return nil, ahead{io.MultiReader(bytes.NewReader(text), failed{err}), body}, false

@@ -75,13 +75,13 @@ func hijacked(w http.ResponseWriter, p progress) bool {
 // swallows the panic, as gin's does: what is written after it fails, the final
 // chunk included.
 func breakOff(w http.ResponseWriter) {
-	seal(w)
+	_ = seal(w)
 	panic(http.ErrAbortHandler)
 }
 
 // seal has nothing more written.
-func seal(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
+func seal(w http.ResponseWriter) error {
+	return http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
 }
 
 // contentEncoding is a response's Content-Encoding before its handler ran:

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,10 +14,9 @@ import (
 // unlike are the headers that differ between requests that are equal. Most tell one
 // attempt from another, or say how a request came.
 var unlike = map[string]bool{
-	"Host": true, // in a server it is not a header, and no part of the fingerprint either
 	"Date": true, "User-Agent": true, "Content-Length": true, "Idempotency-Key": true,
 
-	"Traceparent": true, "Tracestate": true, "Baggage": true, "B3": true, "Uber-Trace-Id": true,
+	"Traceparent": true, "Tracestate": true, "B3": true, "Uber-Trace-Id": true,
 	"Sentry-Trace": true, "X-Amzn-Trace-Id": true, "X-Cloud-Trace-Context": true,
 	"Request-Id": true, "X-Request-Id": true, "X-Correlation-Id": true, "X-Amz-Cf-Id": true, "Cf-Ray": true,
 	"X-Request-Start": true, "X-Queue-Start": true, "X-Envoy-Attempt-Count": true,
@@ -29,21 +29,27 @@ func differs(header string) bool {
 }
 
 // Fingerprint is what [WithFingerprint] replaces: requests with the same one ask for the
-// same. It is a SHA-256 over the path, the raw query, the body, the client's certificate
-// and all headers but those that differ between equal requests:
+// same. It is a SHA-256 over the URL as it was sent and as it is, the host without its port,
+// the body, the client's certificate, and all headers but those that differ between equal
+// requests:
 //
-//   - Date, User-Agent, Content-Length, Idempotency-Key and Host;
-//   - Traceparent, Tracestate, Baggage, B3, X-B3-…, Uber-Trace-Id, Sentry-Trace,
+//   - Date, User-Agent, Content-Length and Idempotency-Key;
+//   - Traceparent, Tracestate, B3, X-B3-…, Uber-Trace-Id, Sentry-Trace,
 //     X-Datadog-…, X-Amzn-Trace-Id, X-Cloud-Trace-Context;
 //   - Request-Id, X-Request-Id, X-Correlation-Id, X-Amz-Cf-Id, Cf-Ray;
 //   - X-Request-Start, X-Queue-Start, X-Envoy-Attempt-Count, X-Stainless-….
 //
 // What else tells one user from another has to be in the key, or in a fingerprint of
-// your own: the host name of a tenant, or a user that a handler further out has put
-// into the context.
+// your own: a user that a handler further out has put into the context, the address of
+// the client. Two clicks with an Idempotency-Key each are equal: where a client means two
+// things by the same words, put that in, too.
 func Fingerprint(r *http.Request, body []byte) (string, error) {
 	d := make(digest, 0, 1<<10)
-	d.add(r.URL.EscapedPath(), r.URL.RawQuery, sum(body))
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	d.add(host, r.RequestURI, r.URL.EscapedPath(), r.URL.RawQuery, sum(body))
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		d.add("certificate", sum(r.TLS.PeerCertificates[0].Raw))
 	}

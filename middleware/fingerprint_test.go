@@ -53,13 +53,16 @@ func TestH35_WhatIsInTheFingerprint(t *testing.T) {
 		{"Accept-Encoding", [2]string{target, target}, [2]string{}, header("Accept-Encoding", "gzip"), nothing, false},
 		{"lines of a header", [2]string{target, target}, [2]string{}, header("X-A", "a", "b"), header("X-A", "ab"), false},
 		{"line or name", [2]string{target, target}, [2]string{}, header("X-A", "b", "X-C"), header("X-A", "b"), false},
+		{"Baggage", [2]string{target, target}, [2]string{}, header("Baggage", "user=a"), header("Baggage", "user=b"), false},
+		{"host", [2]string{"http://a.example/", "http://b.example/"}, [2]string{}, func(r *http.Request) { r.RequestURI = "/" }, func(r *http.Request) { r.RequestURI, r.Host = "/", "b.example" }, false},
+		{"URL before a prefix was stripped", [2]string{target, target}, [2]string{}, func(r *http.Request) { r.RequestURI = "/a" + target }, func(r *http.Request) { r.RequestURI = "/b" + target }, false},
 		{"client certificate", [2]string{target, target}, [2]string{}, certificate("a"), certificate("b"), false},
 		{"no client certificate", [2]string{target, target}, [2]string{}, certificate("a"), nothing, false},
 		{"the same certificate", [2]string{target, target}, [2]string{}, certificate("a"), certificate("a"), true},
 	}
 	for _, name := range []string{
 		"Date", "User-Agent", "Content-Length", "Idempotency-Key",
-		"Traceparent", "Tracestate", "Baggage", "B3", "X-B3-Traceid", "Uber-Trace-Id", "Sentry-Trace",
+		"Traceparent", "Tracestate", "B3", "X-B3-Traceid", "Uber-Trace-Id", "Sentry-Trace",
 		"X-Datadog-Trace-Id", "X-Amzn-Trace-Id", "X-Cloud-Trace-Context", "Request-Id", "X-Request-Id",
 		"X-Correlation-Id", "X-Amz-Cf-Id", "Cf-Ray", "X-Request-Start", "X-Queue-Start",
 		"X-Envoy-Attempt-Count", "X-Stainless-Retry-Count",
@@ -75,9 +78,9 @@ func TestH35_WhatIsInTheFingerprint(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := httptest.NewRequest(http.MethodPost, tt.targets[0], nil), httptest.NewRequest(http.MethodPost, tt.targets[1], nil)
+			a.Host, b.Host = "example:1", "example:2"
 			tt.a(a)
 			tt.b(b)
-			b.Host = "another.example"
 			if tt.equal {
 				require.Equal(t, fingerprint(t, a, tt.bodies[0]), fingerprint(t, b, tt.bodies[1]))
 			} else {

@@ -134,7 +134,7 @@ func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Op
 	defer func() { waited = time.Since(arrived) }()
 	read := body != r.Body // ahead, by the key function or to tell equal requests
 	hides := !read && hidesItsClient(r, body)
-	if o.Wait > 0 && (hides || g.sharer != nil) {
+	if o.Wait > 0 && (hides || g.sharer != nil && !g.noRole) {
 		deadline, wait := time.Now().Add(o.Wait), o.Wait
 		o.Wait = 0
 		v.lease, err = g.ask(v, o, wait)

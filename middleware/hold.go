@@ -19,6 +19,9 @@ func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 		v.lease = limit
 	}
 	defer limit.stop() // after the release, so that ErrReleased is the cause
+	if v.stopped != nil {
+		defer context.AfterFunc(ctx, v.stopped)()
+	}
 	start := time.Now()
 	defer func() { g.release(r, lease, time.Since(start)) }()
 	defer limit.settle()
@@ -35,7 +38,14 @@ func run(ctx context.Context, w http.ResponseWriter, r *http.Request, body io.Re
 	guarded.Body = body
 	// net/http removes the files of a form from its own request only.
 	defer func() { r.MultipartForm = guarded.MultipartForm }()
+	returned := false
+	defer func() {
+		if !returned && sent.Written() && !complete(w, r, sent) {
+			_ = seal(w) // a recovery further out may end it as if it were whole
+		}
+	}()
 	next.ServeHTTP(w, guarded)
+	returned = true
 	cause := context.Cause(ctx)
 	if reason := reasonFor(cause); reason != "" && !(sent.Written() && complete(w, r, sent)) {
 		return &stopped{reason, cause, sent.Written()}

@@ -26,7 +26,7 @@ type sharing struct {
 	stop *stopped // next was cut off
 }
 
-// denied is what a [Lead] returns that has not answered.
+// denied is what Lead returns that has not answered.
 type denied struct{ Denial }
 
 func (d *denied) Error() string { return string(d.Reason) }
@@ -50,25 +50,24 @@ func (g *Guard) join(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 // for those that come later as well.
 func (s *sharing) share(work string) (ran bool) {
 	o := s.g.acquire
-	for deadline := s.arrived.Add(o.Wait); ; o = o.WaitUntil(deadline) {
-		s.g.setRole(s.w, roleJoined)
-		led, err := s.g.sharer.Share(s.w, s.r, work, func(w http.ResponseWriter, r *http.Request) error {
-			return s.lead(w, r, o)
-		})
+	c := Call{Work: work, Until: s.arrived.Add(o.Wait), Joined: func() { s.g.setRole(s.w, roleJoined) }}
+	c.Lead = func(w http.ResponseWriter, r *http.Request, run Run) error { return s.lead(w, r, run, o) }
+	for ; ; o = o.WaitUntil(c.Until) {
+		led, err := s.g.sharer.Share(s.w, s.r, c)
 		if led {
 			return s.led(err)
 		}
 		d, ok := errors.AsType[*denied](err)
-		if ok && d.Reason == Busy && time.Now().Before(deadline) && s.r.Context().Err() == nil {
+		if ok && d.Reason == Busy && time.Now().Before(c.Until) && s.r.Context().Err() == nil {
 			continue // that was the end of another's time
 		}
 		return s.followed(err)
 	}
 }
 
-// lead is a [Lead].
-func (s *sharing) lead(w http.ResponseWriter, r *http.Request, o lock.Options) error {
-	v := &visit{Context: r.Context(), guard: s.g, key: s.key, shared: true}
+// lead is for [Call].
+func (s *sharing) lead(w http.ResponseWriter, r *http.Request, run Run, o lock.Options) error {
+	v := &visit{Context: r.Context(), guard: s.g, key: s.key, shared: true, stopped: run.Stopped}
 	body, wait, err := s.g.lockFor(v, r, again(s.text), o, s.arrived)
 	if err != nil {
 		return &denied{s.g.lockDenial(r.Context(), err, wait)}
@@ -76,6 +75,7 @@ func (s *sharing) lead(w http.ResponseWriter, r *http.Request, o lock.Options) e
 	s.g.setRole(s.w, v.role())
 	s.ran = true
 	defer func() { s.r.MultipartForm = r.MultipartForm }() // see run
+	run.Started()
 	s.stop = s.g.hold(w, r, body, s.next, v, wait)
 	u, ok := s.next.(interface{ Unanswered() bool })
 	switch {
@@ -126,6 +126,8 @@ func (s *sharing) turnAway(err error) {
 	switch {
 	case ctx.Err() != nil:
 		d = &denied{s.g.lockDenial(ctx, context.Cause(ctx), wait)}
+	case errors.Is(err, ErrNotStarted):
+		d = &denied{newDenial(Busy, s.g.retryAfter(1, wait), err)}
 	case !ok:
 		d = &denied{newDenial(Failed, 0, err)}
 	}
@@ -136,8 +138,7 @@ func (s *sharing) turnAway(err error) {
 // breakOff is for a response of which something has been sent. To a client that has gone
 // it is no more than what every handler finds at some time.
 func (s *sharing) breakOff() {
-	if clientLeft(s.r.Context()) {
-		seal(s.w)
+	if clientLeft(s.r.Context()) && seal(s.w) == nil {
 		return
 	}
 	breakOff(s.w)
@@ -149,7 +150,7 @@ func (s *sharing) request() *http.Request { return withBody(s.r, again(s.text)) 
 // mayShare says whether what r asks for is for others as well: not so a part, or what
 // depends on what its client has already, or the connection.
 func mayShare(r *http.Request) bool {
-	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
+	if r.Method == http.MethodConnect || r.Method == http.MethodTrace || len(r.Trailer) > 0 {
 		return false
 	}
 	for name := range r.Header {

@@ -30,18 +30,24 @@ type scripted struct {
 	answers []error // of followers; nil: a response
 }
 
-func (s *scripted) Share(w http.ResponseWriter, r *http.Request, work string, lead middleware.Lead) (bool, error) {
-	s.works = append(s.works, work)
+func (s *scripted) Share(w http.ResponseWriter, r *http.Request, c middleware.Call) (bool, error) {
+	s.works = append(s.works, c.Work)
 	if len(s.answers) == 0 {
-		return true, lead(w, r)
+		return true, c.Lead(w, r, untold{})
 	}
 	err := s.answers[0]
 	s.answers = s.answers[1:]
-	if err == nil {
+	if err == nil || err == middleware.ErrBrokenOff {
+		c.Joined()
 		_, _ = io.WriteString(w, "another's")
 	}
 	return false, err
 }
+
+type untold struct{}
+
+func (untold) Started() {}
+func (untold) Stopped() {}
 
 // serveShared has a guarded handler answer that writes the body of its request.
 func serveShared(t *testing.T, s middleware.Sharer, r *http.Request, opts ...middleware.Option) *httptest.ResponseRecorder {
@@ -199,6 +205,7 @@ func TestFollowers(t *testing.T) {
 		{"answered", []error{nil}, http.StatusOK, "another's", "joined", 1},
 		{"not for others", []error{middleware.ErrNotShared}, http.StatusOK, "text", "leader", 0},
 		{"the handler has panicked", []error{middleware.ErrRunFailed}, http.StatusInternalServerError, `"reason":"failed"`, "", 0},
+		{"its own time is up", []error{middleware.ErrNotStarted}, http.StatusTooManyRequests, `"reason":"busy"`, "", 0},
 		{"the Sharer has failed", []error{errors.New("internal")}, http.StatusInternalServerError, `"reason":"failed"`, "", 0},
 	}
 	for _, tt := range tests {
@@ -222,11 +229,13 @@ func TestFollowers(t *testing.T) {
 	t.Run("its client has left", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for _, err := range []error{context.Canceled, middleware.ErrBrokenOff} {
-			var seen guardtest.Events
-			serveShared(t, &scripted{answers: []error{err}}, post(nil).WithContext(ctx), middleware.WithObserver(seen.Observe))
-			require.Empty(t, guardtest.Of[lock.Denied](&seen))
-		}
+		var seen guardtest.Events
+		serveShared(t, &scripted{answers: []error{context.Canceled}}, post(nil).WithContext(ctx), middleware.WithObserver(seen.Observe))
+		require.Empty(t, guardtest.Of[lock.Denied](&seen))
+		require.Len(t, guardtest.Of[lock.Abandoned](&seen), 1)
+		require.Panics(t, func() { // nothing less makes sure of it with this ResponseWriter
+			serveShared(t, &scripted{answers: []error{middleware.ErrBrokenOff}}, post(nil).WithContext(ctx), middleware.WithObserver(seen.Observe))
+		})
 	})
 }
 
@@ -315,8 +324,7 @@ func TestNestedGuardsShareOnce(t *testing.T) {
 	require.Len(t, outer.works, 2)
 }
 
-// A follower whose leader is turned away for the time being asks again until its own time
-// is up.
+// A follower waits for the key as long as it would alone, whoever leads it.
 func TestFollowersWaitTheirOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := memlock.New()

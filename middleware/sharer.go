@@ -4,36 +4,54 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // A Sharer has equal requests that are in flight at the same time share one response.
 // Package join has one. All methods may be called concurrently.
 type Sharer interface {
-	// Share either leads: it calls lead, on its caller's goroutine, with what the response
-	// is to be written to and with a request whose context ends when nobody waits for the
-	// response any more. Or it follows: it writes to w the response of a call for the same
-	// work that is in flight, live. led says which.
+	// Share either leads: it calls c.Lead, on its caller's goroutine, with what the
+	// response is to be written to and with a request whose context does not end because
+	// the client of r has left, but when nobody waits for the response any more. Or it
+	// follows: it writes to w the response of another call with the same work, live.
+	// led says which.
 	//
-	// Leading, it returns the error that lead returned, or ErrBrokenOff where w's client
-	// has not got all of the response. What lead panics with goes on to the caller.
+	// Leading, it returns the error that c.Lead returned, or [ErrBrokenOff] where w's
+	// client has not got all of the response. What c.Lead panics with goes on to the
+	// caller.
 	//
-	// Following, an error other than ErrBrokenOff means that nothing was written to w:
-	// ErrNotShared, ErrRunFailed, the cause of r's context, or the error of the lead that
-	// was followed.
-	Share(w http.ResponseWriter, r *http.Request, work string, lead Lead) (led bool, err error)
+	// Following, it calls c.Joined before it writes anything to w. Where the error is not
+	// ErrBrokenOff it has written nothing: [ErrNotShared], [ErrNotStarted],
+	// [ErrRunFailed], the cause of r's context, or the error of the Lead that was followed.
+	//
+	// Nobody joins a call that has stopped: see [Run].
+	Share(w http.ResponseWriter, r *http.Request, c Call) (led bool, err error)
 }
 
-// A Lead makes a response for a [Sharer]. An error says that it has written nothing, or
-// that what it has written is not whole: ErrBrokenOff.
-type Lead func(w http.ResponseWriter, r *http.Request) error
+// A Call is a request that may share its response.
+type Call struct {
+	Work   string    // what requests have in common that may share
+	Until  time.Time // a call whose handler has not started by then is not followed any more
+	Joined func()
+	Lead   func(w http.ResponseWriter, r *http.Request, run Run) error
+}
 
+// A Run is told by the leader how far it is.
+type Run interface {
+	Started() // the handler runs
+	Stopped() // the handler is asked to stop: what it still writes is for those who follow already
+}
+
+// What Share returns.
 var (
-	// ErrNotShared is for a follower of a response that others may not have: it is to run
-	// for itself.
+	// ErrNotShared: others may not have the response, each is to run for itself. Lead
+	// returns it, too.
 	ErrNotShared = errors.New("middleware: the response is not for others")
-	// ErrRunFailed is for a follower of a handler that has panicked.
+	// ErrNotStarted: see Until of a Call.
+	ErrNotStarted = errors.New("middleware: the handler that was to answer has not started")
+	// ErrRunFailed: the handler has panicked.
 	ErrRunFailed = errors.New("middleware: the handler that was to answer has panicked")
-	// ErrBrokenOff is for a response that was begun and can't be ended.
+	// ErrBrokenOff: the response was begun and can't be ended. Lead returns it, too.
 	ErrBrokenOff = errors.New("middleware: the response is broken off")
 )
 

@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,9 +17,9 @@ type Changes struct {
 // changes returns those from one header to another, none of which is kept.
 func changes(before, after http.Header) (c Changes) {
 	for name, lines := range after {
-		was := before[name]
+		was, there := before[name]
 		switch {
-		case slices.Equal(was, lines):
+		case there && slices.Equal(was, lines):
 		case len(was) > 0 && len(lines) > len(was) && slices.Equal(was, lines[:len(was)]):
 			c.added = with(c.added, name, lines[len(was):])
 		default:
@@ -45,7 +44,16 @@ func with(h http.Header, name string, lines []string) http.Header {
 
 // Has says whether the handler has set a header, or added to it. name is in canonical
 // form.
-func (c Changes) Has(name string) bool { return len(c.set[name])+len(c.added[name]) > 0 }
+func (c Changes) Has(name string) bool { return has(c.set, name) || has(c.added, name) }
+
+func has(h http.Header, name string) bool {
+	for n, lines := range h {
+		if len(lines) > 0 && http.CanonicalHeaderKey(n) == name {
+			return true
+		}
+	}
+	return false
+}
 
 // ofConnection are the headers that say something of one connection only (RFC 9110,
 // section 7.6.1).
@@ -73,8 +81,7 @@ func (c Changes) Apply(h http.Header) {
 // trailers returns those of a header whose response is complete: see
 // [http.ResponseWriter] for the two ways there are.
 func trailers(declared []string, h http.Header) (t http.Header) {
-	names := maps.Keys(h)
-	for name := range names {
+	for name := range h {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			t = with(t, name, h[name])
 		}

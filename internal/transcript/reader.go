@@ -64,7 +64,8 @@ func (r *Reader) Head(ctx context.Context) (h *Head, err error) {
 	return h, err
 }
 
-// Trailer returns the trailer of a response that is complete.
+// Trailer returns the trailer of a response that is complete. It belongs to all readers
+// and must not be changed.
 func (r *Reader) Trailer() http.Header {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()

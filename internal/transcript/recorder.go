@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -14,8 +15,8 @@ var ErrHijacked = errors.New("transcript: the connection was hijacked")
 type Recording struct {
 	Transcript *Transcript
 	Reader     *Reader         // reads Transcript for w
-	Client     context.Context // ends when w's client has left
-	Run        context.Context // ends when nobody is left: writing fails then
+	Client     context.Context // ends when w's client has left, or is cut off
+	Run        context.Context // the handler's: once both have ended, writing fails
 
 	// Accept decides, when the head is committed, whether others may read the response.
 	// header is all of it, what the handler has found included.
@@ -58,7 +59,7 @@ func (r *Recorder) Finish(cause error) error {
 	if r.response.direct {
 		return nil // the handler knows
 	}
-	return err
+	return cmp.Or(err, r.response.lost)
 }
 
 // A sender sends a transcript to the client of the handler that writes it.

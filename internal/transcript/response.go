@@ -20,6 +20,7 @@ type response struct {
 	size   int         // of the body so far
 	direct bool        // it is not for the transcript
 	taken  bool        // the connection, by the handler
+	lost   error       // why something that was written is not in the transcript
 	sender *sender
 }
 
@@ -33,8 +34,11 @@ func (r *response) WriteHeader(status int) {
 		r.goDirect(ErrHijacked)
 		r.commit(status)
 	case status >= 100 && status <= 199: // others have no use for it
+		before := r.w.Header().Clone()
 		r.applyHeader()
 		r.w.WriteHeader(status)
+		clear(r.w.Header()) // the final response may have others
+		maps.Copy(r.w.Header(), before)
 	default:
 		r.commit(status)
 	}
@@ -111,7 +115,7 @@ func (r *response) end(cause error) {
 
 // over says why nobody reads any more.
 func (r *response) over() error {
-	if r.Run.Err() != nil {
+	if r.Client.Err() != nil && r.Run.Err() != nil {
 		return context.Cause(r.Run)
 	}
 	return nil
@@ -139,6 +143,7 @@ func write[T []byte | string](r *response, p T, direct, record func(T) (int, err
 		return 0, http.ErrBodyNotAllowed
 	}
 	if err := r.over(); err != nil {
+		r.lost = err
 		return 0, err
 	}
 	r.size += len(p)

@@ -70,7 +70,8 @@ func (t *Transcript) Commit(h Head) {
 	}
 }
 
-// Write appends to the body. It keeps a copy of p and does not fail.
+// Write appends to the body, unless that has ended. It keeps a copy of p and does not
+// fail.
 func (t *Transcript) Write(p []byte) (int, error) { return appendTo(t, p) }
 
 // WriteString is Write.
@@ -81,6 +82,10 @@ func appendTo[T []byte | string](t *Transcript, p T) (int, error) {
 		return 0, nil
 	}
 	t.mu.Lock()
+	if t.ended {
+		t.mu.Unlock()
+		return len(p), nil
+	}
 	first := add(t, p)
 	t.change()
 	if n, start := t.excess(first); n > 0 {

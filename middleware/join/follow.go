@@ -3,6 +3,7 @@ package join
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/reqlock/reqlock/internal/transcript"
@@ -10,20 +11,36 @@ import (
 )
 
 // follow writes to w the response that another writes.
-func (v *viewer) follow(w http.ResponseWriter) error {
-	head, err := v.reader.Head(v.ctx)
+func (v *viewer) follow(w http.ResponseWriter, c middleware.Call) error {
+	defer context.AfterFunc(v.ctx, v.leave)()
+	head, err := v.head(c)
 	switch {
 	case errors.Is(err, transcript.ErrBehind): // nothing of it was sent
 		return middleware.ErrNotShared
-	case v.ctx.Err() != nil:
-		return context.Cause(v.ctx)
 	case err != nil:
 		return err
 	}
+	c.Joined()
 	head.Header.Apply(w.Header())
 	w.WriteHeader(head.Status)
 	if err := transcript.Send(v.ctx, w, v.reader); err != nil {
-		return middleware.ErrBrokenOff
+		return fmt.Errorf("%w: %w", middleware.ErrBrokenOff, err)
 	}
 	return nil
+}
+
+// head waits for it, and for a handler that has not started no longer than it is to.
+func (v *viewer) head(c middleware.Call) (*transcript.Head, error) {
+	ctx, cancel := context.WithDeadlineCause(v.ctx, c.Until, middleware.ErrNotStarted)
+	defer cancel()
+	head, err := v.reader.Head(ctx)
+	select {
+	case <-v.run.started:
+	default:
+		return head, err
+	}
+	if errors.Is(err, middleware.ErrNotStarted) {
+		return v.reader.Head(v.ctx)
+	}
+	return head, err
 }

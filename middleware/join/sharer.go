@@ -7,13 +7,12 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/reqlock/reqlock/internal/transcript"
 	"github.com/reqlock/reqlock/middleware"
 	"github.com/reqlock/reqlock/middleware/redislock"
 )
 
-// A Sharer is for [middleware.WithJoin]. Guards may have one in common. Make it with
-// [New]. All methods may be called concurrently.
+// A Sharer is for [middleware.WithJoin]. Guards may have one in common, unless the same URL
+// leads to different handlers. Make it with [New]. All methods may be called concurrently.
 type Sharer struct {
 	config
 
@@ -38,85 +37,48 @@ func New(locks *redislock.Locker, opts ...Option) *Sharer {
 	return &Sharer{config: c, runs: make(map[string]*run)}
 }
 
-// A run is a handler that runs, or waits to, and whoever waits for its response.
-type run struct {
-	of         *Sharer
-	work       string
-	transcript *transcript.Transcript
-	context    context.Context // the handler's; done when nobody is left
-	cancel     context.CancelCauseFunc
-
-	viewers int // with of.mu
-}
-
-// A viewer is one of those.
-type viewer struct {
-	run    *run
-	reader *transcript.Reader
-	ctx    context.Context // ends when the client leaves, or is cut off
-	cancel context.CancelCauseFunc
-	once   sync.Once
-}
-
 // Share is for [middleware.Guard].
-func (s *Sharer) Share(w http.ResponseWriter, r *http.Request, work string, lead middleware.Lead) (led bool, err error) {
-	v, leads := s.enter(r.Context(), work)
+func (s *Sharer) Share(w http.ResponseWriter, r *http.Request, c middleware.Call) (led bool, err error) {
+	v, leads := s.enter(r.Context(), c.Work)
 	defer v.leave()
 	if leads {
-		return true, v.lead(w, r, lead)
+		return true, v.lead(w, r, c.Lead)
 	}
-	return false, v.follow(w)
+	return false, v.follow(w, c)
 }
 
 // enter returns a viewer of the run that there is, or of one that it is to lead.
 func (s *Sharer) enter(ctx context.Context, work string) (v *viewer, leads bool) {
-	v = new(viewer)
-	v.ctx, v.cancel = context.WithCancelCause(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v.run = s.runs[work]; v.run != nil {
-		if v.reader, _ = v.run.transcript.Reader(v.cancel); v.reader != nil {
-			v.run.viewers++
+	for {
+		run, leads := s.find(ctx, work)
+		if leads {
+			return run.leader(ctx), true
+		}
+		if v := run.follower(ctx); v != nil {
 			return v, false
 		}
+		run.close() // its beginning is gone
+		run.left(nil)
 	}
-	v.run = &run{of: s, work: work, transcript: transcript.New(s.kept), viewers: 1}
-	v.run.context, v.run.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	v.reader, _ = v.run.transcript.Reader(v.cancel) // nothing is gone yet
-	s.runs[work] = v.run
-	return v, true
 }
 
-// leave may be called more than once.
-func (v *viewer) leave() { v.once.Do(v.left) }
-
-func (v *viewer) left() {
-	cause := context.Cause(v.ctx)
-	v.cancel(nil)
-	v.reader.Close()
-	s := v.run.of
+// find returns the run that there is, or a new one, with one more viewer.
+func (s *Sharer) find(ctx context.Context, work string) (r *run, isNew bool) {
 	s.mu.Lock()
-	v.run.viewers--
-	last := v.run.viewers == 0
-	if last {
-		v.run.remove()
+	defer s.mu.Unlock()
+	r = s.runs[work]
+	if r == nil {
+		isNew = true
+		r = newRun(ctx, s, work)
+		s.runs[work] = r
 	}
-	s.mu.Unlock()
-	if last {
-		v.run.cancel(cause)
-	}
+	r.viewers++
+	return r, isNew
 }
 
-// close has nobody join any more.
-func (r *run) close() {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	r.remove()
-}
-
-// remove is close with of.mu held.
-func (r *run) remove() {
-	if r.of.runs[r.work] == r {
-		delete(r.of.runs, r.work)
+// remove has nobody join a run any more. The mutex is held.
+func (s *Sharer) remove(r *run) {
+	if s.runs[r.work] == r {
+		delete(s.runs, r.work)
 	}
 }

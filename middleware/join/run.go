@@ -1,0 +1,106 @@
+package join
+
+import (
+	"context"
+	"sync"
+
+	"github.com/reqlock/reqlock/internal/transcript"
+)
+
+// A run is a handler that runs, or waits to, and whoever waits for its response.
+type run struct {
+	of         *Sharer
+	work       string
+	transcript *transcript.Transcript
+	context    context.Context // the handler's
+	cancel     context.CancelCauseFunc
+	started    chan struct{} // closed when the handler runs
+
+	viewers int // with of.mu
+}
+
+// newRun returns one with what ctx has, but for its end.
+func newRun(ctx context.Context, s *Sharer, work string) *run {
+	r := &run{of: s, work: work, transcript: transcript.New(s.kept), started: make(chan struct{})}
+	r.context, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return r
+}
+
+// Started and Stopped are for [middleware.Run].
+func (r *run) Started() { close(r.started) }
+func (r *run) Stopped() { r.close() }
+
+// close has nobody join any more.
+func (r *run) close() {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	r.of.remove(r)
+}
+
+// end has followers told why there is no response for them.
+func (r *run) end(cause error) {
+	r.close()
+	r.transcript.Break(cause)
+}
+
+// stop ends the handler's context.
+func (r *run) stop(cause error) {
+	r.close()
+	r.cancel(cause)
+}
+
+// left is for each viewer, once. The last one stops the handler.
+func (r *run) left(cause error) {
+	r.of.mu.Lock()
+	r.viewers--
+	last := r.viewers == 0
+	if last {
+		r.of.remove(r)
+	}
+	r.of.mu.Unlock()
+	if last {
+		r.cancel(cause)
+	}
+}
+
+// A viewer is one who waits for the response.
+type viewer struct {
+	run    *run
+	reader *transcript.Reader
+	ctx    context.Context // ends when the client leaves, or is cut off
+	cancel context.CancelCauseFunc
+	once   sync.Once
+}
+
+// leader returns the viewer of a new run whose request has ctx. Only that its client
+// leaves, is the client's: all else that ends ctx stops the handler, which can still
+// answer then.
+func (r *run) leader(ctx context.Context) *viewer {
+	v := &viewer{run: r}
+	v.ctx, v.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	v.reader, _ = r.transcript.Reader(v.cancel) // nothing is gone yet
+	return v
+}
+
+// follower returns a viewer, nil if it is too late.
+func (r *run) follower(ctx context.Context) *viewer {
+	v := &viewer{run: r}
+	v.ctx, v.cancel = context.WithCancelCause(ctx)
+	reader, err := r.transcript.Reader(v.cancel)
+	if err != nil {
+		v.cancel(nil)
+		return nil
+	}
+	v.reader = reader
+	return v
+}
+
+// leave may be called more than once.
+func (v *viewer) leave() {
+	v.once.Do(func() {
+		cause := context.Cause(v.ctx)
+		v.cancel(nil)
+		v.reader.Close()
+		v.run.left(cause)
+	})
+}
