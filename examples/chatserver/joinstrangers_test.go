@@ -51,7 +51,7 @@ func TestStrangersAreNeverJoined(t *testing.T) {
 				h.ServeHTTP(w, r)
 			}))
 			client := newClient(t)
-			ids := make(chan string, 4)
+			ids := make(chan string, 4) // "": none
 			for _, q := range []request{tt.a, tt.b, tt.a, tt.b} {
 				go func() {
 					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(q.body))
@@ -60,12 +60,12 @@ func TestStrangersAreNeverJoined(t *testing.T) {
 						req.Header.Set(q.headers[i], q.headers[i+1])
 					}
 					resp, err := client.Do(req)
-					if !assert.NoError(t, err) {
+					if err != nil {
+						ids <- ""
 						return
 					}
 					defer resp.Body.Close()
-					answer, err := io.ReadAll(resp.Body)
-					assert.NoError(t, err)
+					answer, _ := io.ReadAll(resp.Body)
 					ids <- gjson.GetBytes(bytes.TrimPrefix(answer, []byte("data: ")), "id").String()
 				}()
 			}

@@ -22,7 +22,6 @@ const (
 func limitStalls(timeout time.Duration) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		w := &limitedWriter{c.Writer, http.NewResponseController(c.Writer), timeout}
-		_ = w.rc.SetWriteDeadline(time.Time{}) // that of the last response on this connection
 		c.Writer = w
 		c.Next() // the deadline stays for what net/http has left to send
 	}

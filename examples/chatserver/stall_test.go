@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -28,7 +27,11 @@ func TestStalledClient(t *testing.T) {
 		_, err := c.Writer.Write(make([]byte, size))
 		failed <- err
 	})
-	router.GET("/small", func(c *gin.Context) { c.String(http.StatusOK, "small") })
+	router.POST("/echo", func(c *gin.Context) {
+		body, err := io.ReadAll(c.Request.Body) // net/http asks for it
+		assert.NoError(t, err)
+		c.String(http.StatusOK, string(body))
+	})
 	url := serveTest(t, router)
 
 	conn, err := net.Dial("tcp", url[len("http://"):])
@@ -61,13 +64,18 @@ func TestStalledClient(t *testing.T) {
 	defer again.Close()
 	answers := bufio.NewReader(again)
 	for range 2 {
-		_, err = io.WriteString(again, "GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err = io.WriteString(again, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
 		require.NoError(t, err)
 		resp, err := http.ReadResponse(answers, nil)
 		require.NoError(t, err)
+		require.Equal(t, http.StatusContinue, resp.StatusCode)
+		_, err = io.WriteString(again, "hello")
+		require.NoError(t, err)
+		resp, err = http.ReadResponse(answers, nil)
+		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
-		assert.True(t, bytes.Equal([]byte("small"), body))
+		assert.Equal(t, "hello", string(body))
 		require.NoError(t, resp.Body.Close())
 		pause(2 * timeout)
 	}

@@ -46,12 +46,11 @@ func BenchmarkLate(b *testing.B) {
 	}
 }
 
-// BenchmarkLeave has readers leave that all have read the same.
+// BenchmarkLeave has readers come, read the same, and leave.
 func BenchmarkLeave(b *testing.B) {
 	for _, readers := range crowds {
 		b.Run(strconv.Itoa(readers), func(b *testing.B) {
 			for b.Loop() {
-				b.StopTimer()
 				tr := transcript.New(plenty)
 				writeTokens(tr, 1)
 				all := make([]*transcript.Reader, readers)
@@ -59,7 +58,6 @@ func BenchmarkLeave(b *testing.B) {
 					all[i], _ = tr.Reader(func(error) {})
 					_, _, _ = all[i].Next(b.Context())
 				}
-				b.StartTimer()
 				for _, r := range all {
 					r.Close()
 				}

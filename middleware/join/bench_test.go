@@ -54,7 +54,7 @@ func loopback(t testing.TB, h http.Handler) request {
 	t.Cleanup(server.Close)
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	t.Cleanup(transport.CloseIdleConnections)
-	buffers := sync.Pool{New: func() any { return make([]byte, 64<<10) }}
+	buffers := sync.Pool{New: func() any { return new([64 << 10]byte) }}
 	return func(wrote func(int)) string {
 		r := ask(server.URL)
 		r.RequestURI = "" // it is a client's
@@ -64,10 +64,10 @@ func loopback(t testing.TB, h http.Handler) request {
 			return ""
 		}
 		defer resp.Body.Close()
-		p := buffers.Get().([]byte)
+		p := buffers.Get().(*[64 << 10]byte)
 		defer buffers.Put(p)
 		for {
-			n, err := resp.Body.Read(p)
+			n, err := resp.Body.Read(p[:])
 			if n > 0 && wrote != nil {
 				wrote(n)
 			}
