@@ -40,7 +40,7 @@ func run(ctx context.Context, w http.ResponseWriter, r *http.Request, body io.Re
 	defer func() { r.MultipartForm = guarded.MultipartForm }()
 	returned := false
 	defer func() {
-		if !returned && sent.Written() && !complete(w, r, sent) {
+		if !returned && sent.Written() && !complete(w, r, sent) && !inShared(ctx) {
 			_ = seal(w) // a recovery further out may end it as if it were whole
 		}
 	}()

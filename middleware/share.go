@@ -180,6 +180,17 @@ func (g *Guard) shares(ctx context.Context) bool {
 	}
 }
 
+// inShared says whether what is written with ctx is shared: a [Sharer] ends that.
+func inShared(ctx context.Context) bool {
+	for {
+		v, ok := ctx.Value(visitKey{}).(*visit)
+		if !ok || v.shared {
+			return ok
+		}
+		ctx = v.Context
+	}
+}
+
 func (v *visit) role() string {
 	if v.waited {
 		return roleQueued

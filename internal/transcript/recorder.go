@@ -56,10 +56,14 @@ func NewRecorder(w http.ResponseWriter, r Recording) (*Recorder, http.ResponseWr
 func (r *Recorder) Finish(cause error) error {
 	r.response.end(cause)
 	err := r.response.sender.wait()
-	if r.response.direct {
+	switch {
+	case r.response.direct:
 		return nil // the handler knows
+	case r.response.status == 0: // nothing was begun
+		return err
+	default:
+		return cmp.Or(err, r.response.lost, cause)
 	}
-	return cmp.Or(err, r.response.lost)
 }
 
 // A sender sends a transcript to the client of the handler that writes it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/reqlock/reqlock/internal/transcript"
 	"github.com/reqlock/reqlock/middleware"
@@ -38,8 +39,12 @@ func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead func(http.Res
 	defer func() {
 		run.close()
 		unsent := recorder.Finish(cause)
-		if unsent != nil && cause == nil {
+		switch {
+		case unsent == nil:
+		case cause == nil:
 			err = fmt.Errorf("%w: %w", middleware.ErrBrokenOff, unsent)
+		case cause == middleware.ErrRunFailed: // a recovery further out may end it as if it were whole
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()
 	err = lead(record, r.WithContext(run.context), run)
