@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strconv"
 )
 
 // response is a handler's ResponseWriter, with all optional interfaces that there are: see
@@ -19,6 +20,7 @@ type response struct {
 	status int         // 0: not committed
 	size   int         // of the body so far
 	direct bool        // it is not for the transcript
+	length int         // as declared; -1: not
 	taken  bool        // the connection, by the handler
 	lost   error       // why something that was written is not in the transcript
 	sender *sender
@@ -54,6 +56,7 @@ func (r *response) commit(status int) {
 	r.applyHeader()
 	r.w.WriteHeader(status) // panics where it is none
 	r.status = status
+	r.length = declared(r.header)
 	r.record(status)
 }
 
@@ -146,9 +149,21 @@ func write[T []byte | string](r *response, p T, direct, record func(T) (int, err
 		r.lost = err
 		return 0, err
 	}
-	r.size += len(p)
+	// The client's writer says so too late: to a piece of several writes.
+	if r.size += len(p); r.length >= 0 && r.size > r.length {
+		return 0, http.ErrContentLength
+	}
 	r.sender.has(r.size)
 	return record(p)
+}
+
+// declared returns the Content-Length, or -1.
+func declared(h http.Header) int {
+	n, err := strconv.Atoi(h.Get("Content-Length"))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
 }
 
 func (r *response) ReadFrom(src io.Reader) (n int64, err error) {

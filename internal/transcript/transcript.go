@@ -19,8 +19,9 @@ var (
 // at which they were flushed, and how it ended. One goroutine writes it; any number read
 // it, each through a [Reader], at their own speed.
 //
-// It keeps the last bytes of the body, as many as New was told, and the newest Write
-// whole. Once it has let go of the beginning, nobody new can read it.
+// It keeps the last bytes of the body, as many as New was told, the newest Write whole, and
+// what the fastest reader has not read. Once it has let go of the beginning, nobody new
+// can read it.
 //
 // The fastest reader sets the pace: Write waits as long as all readers are far behind, and
 // not for one of several. Who falls behind what is kept is cut off: see await.
@@ -150,8 +151,12 @@ func add[T []byte | string](t *Transcript, p T) (first int) {
 // excess returns how many blocks before one are not needed, and where the next one starts.
 func (t *Transcript) excess(before int) (n int, start int64) {
 	start = t.start
-	for ; n < before && t.size-start-int64(len(t.blocks[n])) >= t.keep; n++ {
-		start += int64(len(t.blocks[n]))
+	for ; n < before; n++ {
+		end := start + int64(len(t.blocks[n]))
+		if t.size-end < t.keep || len(t.readers) > 0 && end > t.pace() { // the fastest reader is waited for
+			break
+		}
+		start = end
 	}
 	return n, start
 }
