@@ -13,7 +13,7 @@
 // what that is by default. Only who may see the same response may be equal: what tells
 // users apart MUST be in the key, in a header, in the client's certificate, or in a
 // fingerprint of your own ([middleware.WithFingerprint]), such as a user that was put into
-// the context, or the tenant of a host name.
+// the context. The address of a client tells nobody apart.
 //
 // # What is shared
 //
@@ -21,26 +21,34 @@
 // handlers further out have set, such as CORS headers, a request's id or an encoding,
 // stays each response's own. Informational responses (1xx) are for the leader only.
 //
-// Not shared are responses that set a cookie, vary by everything (Vary: *) or say
-// Cache-Control: private or no-store (see [WithPrivate]), and connections that are
+// Not shared are responses that set a cookie, vary by User-Agent or by everything (Vary: *)
+// or say Cache-Control: private or no-store (see [WithPrivate]), and connections that are
 // hijacked or upgraded. That is known when the header is complete: those that wait for it
 // then run for themselves, one at a time.
 //
 // # Who waits for whom
 //
 // The handler is stopped by its context when the last client has left, not when the
-// leader's has. Its pace is that of the fastest client; one that is more than [WithKept]
-// behind the handler is broken off, so that it does not take the part for the whole.
-// Once the beginning of a long response is not kept any more, an equal request runs for
-// itself.
+// leader's has. What else ends the context of the leader's request, a deadline of a
+// middleware or a server that stops, ends the handler's; what it still writes is for all.
+// Once it is asked to stop nobody joins it any more.
 //
-// The leader's client is served by a goroutine of its own, so the handler may be ahead of it
-// by 64 KiB. The handler runs on the goroutine of the leader's request, which ends with
-// the run.
+// Its pace is that of the fastest client. One that is more than [WithKept] behind it is
+// waited for, for no more than a second for each so many bytes, and then broken off, so
+// that it does not take the part for the whole. Once the beginning of a long response is
+// not kept any more, an equal request runs for itself.
 //
-// A handler that panics, or is stopped by the lock, before it has written anything: all
-// get the same denial. After that, all responses are broken off. A leader that is turned
-// away takes those with it whose own time to wait is over; another one leads the rest.
+// The leader's client is served by a goroutine of its own, so the handler may be ahead of
+// it by 64 KiB; a response of up to 2 KiB that is not flushed is sent when it has returned.
+// The handler runs on the goroutine of the leader's request, which ends with the run.
+//
+// A request waits for the key as long as it would alone (middleware.WithWait): if its
+// leader is turned away earlier, another one leads the rest. For a handler that runs it
+// waits as long as that takes.
+//
+// When a handler is stopped by the lock before it has written anything, all get the same
+// denial. When it panics then, followers get 500, and the leader what a recovery makes of
+// it. After that, all responses are broken off.
 //
 // # Where to put it
 //
@@ -48,4 +56,8 @@
 // ResponseWriter with the optional interfaces that the server's has, but for the deprecated
 // http.CloseNotifier. What a handler adds to the response with a goroutine that goes on
 // after it has returned is lost, as without the guard.
+//
+// A write deadline that a handler sets is for the leader's connection only. Where each
+// client is to have one, as under an http.Server with a WriteTimeout, a middleware before
+// the guard sets it, on what it hands on: examples/chatserver does.
 package join

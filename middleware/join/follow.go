@@ -31,16 +31,13 @@ func (v *viewer) follow(w http.ResponseWriter, c middleware.Call) error {
 
 // head waits for it, and for a handler that has not started no longer than it is to.
 func (v *viewer) head(c middleware.Call) (*transcript.Head, error) {
-	ctx, cancel := context.WithDeadlineCause(v.ctx, c.Until, middleware.ErrNotStarted)
-	defer cancel()
-	head, err := v.reader.Head(ctx)
-	select {
-	case <-v.run.started:
-	default:
-		return head, err
+	if !v.run.started.Load() {
+		ctx, cancel := context.WithDeadlineCause(v.ctx, c.Until, middleware.ErrNotStarted)
+		defer cancel()
+		head, err := v.reader.Head(ctx)
+		if !errors.Is(err, middleware.ErrNotStarted) || !v.run.started.Load() {
+			return head, err
+		}
 	}
-	if errors.Is(err, middleware.ErrNotStarted) {
-		return v.reader.Head(v.ctx)
-	}
-	return head, err
+	return v.reader.Head(v.ctx)
 }

@@ -3,6 +3,7 @@ package join
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/reqlock/reqlock/internal/transcript"
 )
@@ -14,20 +15,20 @@ type run struct {
 	transcript *transcript.Transcript
 	context    context.Context // the handler's
 	cancel     context.CancelCauseFunc
-	started    chan struct{} // closed when the handler runs
+	started    atomic.Bool // the handler has
 
 	viewers int // with of.mu
 }
 
 // newRun returns one with what ctx has, but for its end.
 func newRun(ctx context.Context, s *Sharer, work string) *run {
-	r := &run{of: s, work: work, transcript: transcript.New(s.kept), started: make(chan struct{})}
+	r := &run{of: s, work: work, transcript: transcript.New(s.kept)}
 	r.context, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return r
 }
 
 // Started and Stopped are for [middleware.Run].
-func (r *run) Started() { close(r.started) }
+func (r *run) Started() { r.started.Store(true) }
 func (r *run) Stopped() { r.close() }
 
 // close has nobody join any more.
