@@ -98,11 +98,11 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	if g.shares(r.Context()) && g.outer(r.Context(), key) == nil {
 		return g.join(w, r, body, next, key, arrived)
 	}
-	return g.alone(w, r, body, next, key, arrived)
+	return g.alone(w, r, body, next, key, arrived, g.acquire)
 }
 
 // alone takes r through the lock for itself.
-func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, key string, arrived time.Time) (ran bool) {
+func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, key string, arrived time.Time, o lock.Options) (ran bool) {
 	encoding := contentEncoding(w.Header()["Content-Encoding"])
 	v := g.outer(r.Context(), key)
 	var stop *stopped
@@ -110,7 +110,8 @@ func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser
 		stop = g.holdOn(w, r, body, next, v.lease)
 	} else {
 		v = &visit{Context: r.Context(), guard: g, key: key}
-		body, wait, err := g.lockFor(v, r, body, g.acquire, arrived)
+		body, err := g.lockFor(v, r, body, o)
+		wait := time.Since(arrived)
 		if err != nil {
 			w.Header().Del(RoleHeader)
 			g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), key, wait)
@@ -127,11 +128,10 @@ func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser
 	return true
 }
 
-// lockFor acquires the key of v, and returns the body that the handler is to read, and how
-// long r has taken until then. A request whose client would not be missed tries first, and
-// reads its body only if it has to wait.
-func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Options, arrived time.Time) (_ io.ReadCloser, waited time.Duration, err error) {
-	defer func() { waited = time.Since(arrived) }()
+// lockFor acquires the key of v, and returns the body that the handler is to read. A
+// request whose client would not be missed tries first, and reads its body only if it
+// has to wait.
+func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Options) (_ io.ReadCloser, err error) {
 	read := body != r.Body // ahead, by the key function or to tell equal requests
 	hides := !read && hidesItsClient(r, body)
 	if o.Wait > 0 && (hides || g.sharer != nil && !g.noRole) {
@@ -139,7 +139,7 @@ func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Op
 		o.Wait = 0
 		v.lease, err = g.ask(v, o, wait)
 		if !worthWaiting(err, wait) {
-			return body, 0, err
+			return body, err
 		}
 		v.waited = true
 		if hides {
@@ -148,7 +148,7 @@ func (g *Guard) lockFor(v *visit, r *http.Request, body io.ReadCloser, o lock.Op
 		o = o.WaitUntil(deadline)
 	}
 	v.lease, err = g.ask(v, o, 0)
-	return body, 0, err
+	return body, err
 }
 
 // worthWaiting says whether a request that did not get its key at once may get it if it

@@ -19,8 +19,8 @@ func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 		v.lease = limit
 	}
 	defer limit.stop() // after the release, so that ErrReleased is the cause
-	if v.stopped != nil {
-		defer context.AfterFunc(ctx, v.stopped)()
+	if v.onStop != nil {
+		defer context.AfterFunc(ctx, v.onStop)()
 	}
 	start := time.Now()
 	defer func() { g.release(r, lease, time.Since(start)) }()
@@ -40,7 +40,7 @@ func run(ctx context.Context, w http.ResponseWriter, r *http.Request, body io.Re
 	defer func() { r.MultipartForm = guarded.MultipartForm }()
 	returned := false
 	defer func() {
-		if !returned && sent.Written() && !complete(w, r, sent) && !inShared(ctx) {
+		if !returned && !inShared(ctx) && sent.Written() && !complete(w, r, sent) {
 			_ = seal(w) // a recovery further out may end it as if it were whole
 		}
 	}()

@@ -17,9 +17,9 @@ type visit struct {
 	key   string
 	lease lock.Lease // as the handler has it; nil until there is one
 
-	waited  bool   // for another request
-	shared  bool   // the response is for others, too
-	stopped func() // is called when the handler is asked to stop; may be nil
+	waited bool   // for another request
+	shared bool   // the response is for others, too
+	onStop func() // is called when the handler is asked to stop; may be nil
 }
 
 type visitKey struct{}

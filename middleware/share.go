@@ -35,7 +35,7 @@ func (d *denied) Error() string { return string(d.Reason) }
 func (g *Guard) join(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, key string, arrived time.Time) (ran bool) {
 	text, body, whole := g.wholeBody(r, body)
 	if !whole || !mayShare(r) {
-		return g.alone(w, r, body, next, key, arrived)
+		return g.alone(w, r, body, next, key, arrived, g.acquire)
 	}
 	s := &sharing{g: g, w: w, r: r, text: text, next: next, key: key, arrived: arrived, encoding: w.Header()["Content-Encoding"]}
 	print, err := g.fingerprint(s.request(), text)
@@ -50,26 +50,37 @@ func (g *Guard) join(w http.ResponseWriter, r *http.Request, body io.ReadCloser,
 // for those that come later as well.
 func (s *sharing) share(work string) (ran bool) {
 	o := s.g.acquire
-	c := Call{Work: work, Until: s.arrived.Add(o.Wait), Joined: func() { s.g.setRole(s.w, roleJoined) }}
+	deadline := s.arrived.Add(o.Wait)
+	c := Call{Work: work, Until: deadline, Joined: func() { s.g.setRole(s.w, roleJoined) }}
 	c.Lead = func(w http.ResponseWriter, r *http.Request, run Run) error { return s.lead(w, r, run, o) }
-	for ; ; o = o.WaitUntil(c.Until) {
+	if o.Wait == 0 {
+		c.Until = deadline.Add(oneTry)
+	}
+	for ; ; o = o.WaitUntil(deadline) {
 		led, err := s.g.sharer.Share(s.w, s.r, c)
 		if led {
 			return s.led(err)
 		}
 		d, ok := errors.AsType[*denied](err)
-		if ok && d.Reason == Busy && time.Now().Before(c.Until) && s.r.Context().Err() == nil {
+		if ok && d.Reason == Busy && time.Now().Before(deadline) && s.r.Context().Err() == nil {
 			continue // that was the end of another's time
 		}
 		return s.followed(err)
 	}
 }
 
+// oneTry is how long a Locker takes for one at most.
+const oneTry = time.Second
+
 // lead is for [Call].
 func (s *sharing) lead(w http.ResponseWriter, r *http.Request, run Run, o lock.Options) error {
-	v := &visit{Context: r.Context(), guard: s.g, key: s.key, shared: true, stopped: run.Stopped}
-	body, wait, err := s.g.lockFor(v, r, again(s.text), o, s.arrived)
-	if err != nil {
+	v := &visit{Context: r.Context(), guard: s.g, key: s.key, shared: true, onStop: run.Stopped}
+	body, err := s.g.lockFor(v, r, again(s.text), o)
+	wait := time.Since(s.arrived)
+	switch {
+	case err != nil && r.Context().Err() != nil: // the time of this one was up, not of others
+		return &denied{newDenial(Busy, s.g.retryAfter(1, wait), err)}
+	case err != nil:
 		return &denied{s.g.lockDenial(r.Context(), err, wait)}
 	}
 	s.g.setRole(s.w, v.role())
@@ -112,11 +123,19 @@ func (s *sharing) followed(err error) (ran bool) {
 			s.breakOff()
 		}
 	case errors.Is(err, ErrNotShared):
-		return s.g.alone(s.w, s.r, again(s.text), s.next, s.key, s.arrived)
+		return s.alone(s.g.acquire)
+	case errors.Is(err, ErrNotStarted): // the Locker knows whether that is contention or an outage
+		o := s.g.acquire
+		o.Wait = 0
+		return s.alone(o)
 	default:
 		s.turnAway(err)
 	}
 	return false
+}
+
+func (s *sharing) alone(o lock.Options) (ran bool) {
+	return s.g.alone(s.w, s.r, again(s.text), s.next, s.key, s.arrived, o)
 }
 
 func (s *sharing) turnAway(err error) {
@@ -126,8 +145,6 @@ func (s *sharing) turnAway(err error) {
 	switch {
 	case ctx.Err() != nil:
 		d = &denied{s.g.lockDenial(ctx, context.Cause(ctx), wait)}
-	case errors.Is(err, ErrNotStarted):
-		d = &denied{newDenial(Busy, s.g.retryAfter(1, wait), err)}
 	case !ok:
 		d = &denied{newDenial(Failed, 0, err)}
 	}

@@ -50,17 +50,28 @@ func NewRecorder(w http.ResponseWriter, r Recording) (*Recorder, http.ResponseWr
 }
 
 // Finish ends the transcript when the handler has returned: cause is nil, or why the
-// response is not whole. It returns once w has taken all of it, or why it has not.
+// response is not whole. It returns once w has taken all of it, or why it has not; w then
+// takes no more, so that nobody further out ends it as if it were whole.
 //
 // Where w has panicked, Finish does.
 func (r *Recorder) Finish(cause error) error {
+	err := r.finish(cause)
+	if err != nil && r.response.status != 0 {
+		seal(http.NewResponseController(r.response.w))
+	}
+	return err
+}
+
+func (r *Recorder) finish(cause error) error {
 	r.response.end(cause)
 	err := r.response.sender.wait()
 	switch {
-	case r.response.direct:
-		return nil // the handler knows
+	case r.response.taken: // the connection is the handler's
+		return nil
 	case r.response.status == 0: // nothing was begun
 		return err
+	case r.response.direct: // what w has not taken the handler knows
+		return cause
 	default:
 		return cmp.Or(err, r.response.lost, cause)
 	}

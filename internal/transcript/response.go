@@ -101,7 +101,11 @@ func (r *response) end(cause error) {
 	silent := r.status == 0
 	if silent {
 		r.applyHeader() // who is further out may still write
-		if cause == nil {
+		switch {
+		case cause != nil:
+		case r.Run.Err() != nil: // who stopped the handler may answer its client
+			r.goDirect(context.Cause(r.Run))
+		default:
 			r.record(http.StatusOK) // as net/http makes of it
 		}
 	}

@@ -16,7 +16,7 @@ func Send(ctx context.Context, w http.ResponseWriter, r *Reader) error {
 	out := http.NewResponseController(w)
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		_ = out.SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
+		seal(out)
 		close(cut)
 	})
 	defer func() {
@@ -44,4 +44,9 @@ func Send(ctx context.Context, w http.ResponseWriter, r *Reader) error {
 			}
 		}
 	}
+}
+
+// seal has nothing more written.
+func seal(w *http.ResponseController) {
+	_ = w.SetWriteDeadline(time.Unix(1, 0)) // not everything supports it
 }

@@ -24,7 +24,7 @@ var (
 // can read it.
 //
 // The fastest reader sets the pace: Write waits as long as all readers are far behind, and
-// not for one of several. Who falls behind what is kept is cut off: see await.
+// not for one of several. Who falls behind what is kept is cut off: see maxPatience.
 type Transcript struct {
 	keep   int64
 	window int64 // that who writes may be ahead of the fastest reader

@@ -178,3 +178,35 @@ func TestDeadlineOfTheLeader(t *testing.T) {
 		}
 	})
 }
+
+// A handler that a deadline has stopped before it wrote anything leaves the answer to who
+// set that, which is not for the others.
+func TestDeadlineBeforeAnythingIsWritten(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p setup) {
+		p.outside = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.UserAgent() != "leader" {
+					next.ServeHTTP(w, r)
+					return
+				}
+				ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
+				defer cancel()
+				next.ServeHTTP(w, r.WithContext(ctx))
+				if ctx.Err() == context.DeadlineExceeded {
+					w.WriteHeader(http.StatusGatewayTimeout)
+				}
+			})
+		}
+		s := serve(t, p)
+		leader, c := s.lead(s.get("leader"))
+		follower := s.join(1)[0]
+		c.do(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		assert.Equal(t, context.DeadlineExceeded, context.Cause(c.r.Context()))
+		c.end()
+		assert.Equal(t, http.StatusGatewayTimeout, leader.head().StatusCode)
+		c = s.next()
+		c.write("its own")
+		c.end()
+		assert.Equal(t, "its own", follower.whole())
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/reqlock/reqlock/internal/transcript"
 	"github.com/reqlock/reqlock/middleware"
@@ -14,14 +13,9 @@ import (
 // lead has the handler's response written to w, and to whoever joins.
 func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead func(http.ResponseWriter, *http.Request, middleware.Run) error) (err error) {
 	run, ctx := v.run, r.Context()
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		run.context, cancel = context.WithDeadline(run.context, deadline)
-		defer cancel()
-	}
 	defer context.AfterFunc(v.ctx, v.leave)()
 	defer context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); cause == context.Canceled { // as net/http does it
+		if cause := context.Cause(ctx); clientLeft(cause) {
 			v.cancel(cause)
 		} else {
 			run.stop(cause)
@@ -38,19 +32,18 @@ func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead func(http.Res
 	cause := middleware.ErrRunFailed // unless lead returns
 	defer func() {
 		run.close()
-		unsent := recorder.Finish(cause)
-		switch {
-		case unsent == nil:
-		case cause == nil:
+		if unsent := recorder.Finish(cause); unsent != nil && cause == nil {
 			err = fmt.Errorf("%w: %w", middleware.ErrBrokenOff, unsent)
-		case cause == middleware.ErrRunFailed: // a recovery further out may end it as if it were whole
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()
 	err = lead(record, r.WithContext(run.context), run)
 	cause = err
 	return err
 }
+
+// clientLeft tells that from a deadline of a middleware, and from a server that ends its
+// requests: net/http gives no cause.
+func clientLeft(cause error) bool { return cause == context.Canceled }
 
 // accept decides what is for others.
 func (s *Sharer) accept(h transcript.Head, header http.Header) error {

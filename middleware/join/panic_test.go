@@ -88,3 +88,31 @@ func TestH7Panics(t *testing.T) {
 		}
 	})
 }
+
+// swallow is a recovery that takes every panic for answered, as gin's does.
+func swallow(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { _ = recover() }()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// What is broken off is not taken for whole, whoever recovers.
+func TestH7_PanicThatIsSwallowedFurtherOut(t *testing.T) {
+	for _, cookie := range []bool{false, true} {
+		t.Run(map[bool]string{false: "shared", true: "not shared"}[cookie], func(t *testing.T) {
+			eachProtocol(t, func(t *testing.T, p setup) {
+				p.outside = swallow
+				s := serve(t, p)
+				leader, c := s.lead(s.get("leader"))
+				if cookie {
+					c.do(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Set-Cookie", "a=b") })
+				}
+				c.write("half")
+				leader.reads("half")
+				c.begin(func(http.ResponseWriter, *http.Request) { panic("boom") })
+				leader.broken()
+			})
+		})
+	}
+}

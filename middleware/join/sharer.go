@@ -50,15 +50,15 @@ func (s *Sharer) Share(w http.ResponseWriter, r *http.Request, c middleware.Call
 // enter returns a viewer of the run that there is, or of one that it is to lead.
 func (s *Sharer) enter(ctx context.Context, work string) (v *viewer, leads bool) {
 	for {
-		run, leads := s.find(ctx, work)
-		if leads {
-			return run.leader(ctx), true
+		r, isNew := s.find(ctx, work)
+		if isNew {
+			return r.leader(ctx), true
 		}
-		if v := run.follower(ctx); v != nil {
+		if v = r.follower(ctx); v != nil {
 			return v, false
 		}
-		run.close() // its beginning is gone
-		run.left(nil)
+		r.close() // its beginning is gone
+		r.left(nil)
 	}
 }
 
