@@ -93,7 +93,7 @@ func withFallback(locks lock.Locker, key keyfuncs.Func) func(http.Handler) http.
 
 func withJoin(locks lock.Locker, key keyfuncs.Func) func(http.Handler) http.Handler {
 	// import "github.com/reqlock/reqlock/middleware/join"
-	sharing := join.New(nil) // nil: requests of this process
+	sharing := join.New(nil) // must be nil for now
 	guard := httplock.New(locks, key, middleware.WithJoin(sharing))
 	return guard
 }

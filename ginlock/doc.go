@@ -33,14 +33,14 @@
 // guard run for each request, after c.Next() as well, and find the status and the size
 // of its response in c.Writer.
 //
-// So what handlers leave to those further out is not shared: errors (c.Error,
-// c.AbortWithError, c.Bind) without a body, and no response at all, not even a status. Each
-// request then runs for itself, one at a time. What is added to a response whose body
+// Handlers that leave it to one further out to answer share nothing: those that end with
+// an error and no body (c.Error, c.AbortWithError, c.Bind), or with neither a status nor a
+// body. Each request then runs for itself, one at a time. What is added to a response whose body
 // has begun goes to the first client only. A status alone (c.Status) is a response.
 //
-// Only what tells users apart for the fingerprint does so: a user that an earlier handler
-// has put into the context is to be in the key, or in a fingerprint of your own: see the
-// example of joining.
+// A user that an earlier handler has put into the context is no part of what makes
+// requests equal: it is to be in the key, or in a fingerprint of your own, as in
+// ExampleNew_join.
 //
 // While handlers write, another goroutine passes on what they have written, through gin's
 // own writer. They MUST use c.Writer as they find it, not one that was kept from further

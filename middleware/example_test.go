@@ -9,6 +9,7 @@ import (
 	"github.com/reqlock/reqlock/httplock"
 	"github.com/reqlock/reqlock/keyfuncs"
 	"github.com/reqlock/reqlock/middleware"
+	"github.com/reqlock/reqlock/middleware/join"
 	"github.com/reqlock/reqlock/middleware/lock"
 	"github.com/reqlock/reqlock/middleware/memlock"
 )
@@ -75,3 +76,40 @@ func (away) Acquire(context.Context, string, lock.Options) (lock.Lease, error) {
 	return nil, lock.ErrUnavailable
 }
 func (away) Interrupt(context.Context, string) (bool, error) { return false, lock.ErrUnavailable }
+
+type accountKey struct{}
+
+// A user that authentication has put into the context tells requests apart only where the
+// key or the fingerprint has it. This one adds it to the default.
+func ExampleWithFingerprint() {
+	account := func(r *http.Request) (string, error) {
+		name, _ := r.Context().Value(accountKey{}).(string)
+		if name == "" {
+			return "", keyfuncs.ErrMissing // answered with 400; another error with 500
+		}
+		return name, nil
+	}
+	fingerprint := func(r *http.Request, body []byte) (string, error) {
+		name, err := account(r)
+		if err != nil {
+			return "", err
+		}
+		rest, err := middleware.Fingerprint(r, body)
+		return name + " " + rest, err
+	}
+	guard := httplock.New(memlock.New(), keyfuncs.Path, middleware.WithJoin(join.New(nil)), middleware.WithFingerprint(fingerprint))
+	report := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _ := account(r)
+		fmt.Fprintf(w, "the report of %s", name)
+	}))
+
+	r := httptest.NewRequest(http.MethodGet, "/report", nil)
+	for _, name := range []string{"ann", ""} {
+		w := httptest.NewRecorder()
+		report.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountKey{}, name)))
+		fmt.Println(w.Code, w.Header().Get(middleware.RoleHeader))
+	}
+	// Output:
+	// 200 leader
+	// 400
+}

@@ -98,23 +98,21 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	if g.shares(r.Context()) && g.outer(r.Context(), key) == nil {
 		return g.join(w, r, body, next, key, arrived)
 	}
-	return g.alone(w, r, body, next, key, arrived, g.acquire)
+	return g.alone(w, r, body, next, &visit{Context: r.Context(), guard: g, key: key}, arrived, g.acquire)
 }
 
-// alone takes r through the lock for itself.
-func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, key string, arrived time.Time, o lock.Options) (ran bool) {
+// alone takes r through the lock for itself, unless a guard further out holds its key.
+func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, v *visit, arrived time.Time, o lock.Options) (ran bool) {
 	encoding := contentEncoding(w.Header()["Content-Encoding"])
-	v := g.outer(r.Context(), key)
 	var stop *stopped
-	if v != nil {
-		stop = g.holdOn(w, r, body, next, v.lease)
+	if outer := g.outer(r.Context(), v.key); outer != nil {
+		stop = g.holdOn(w, r, body, next, outer.lease)
 	} else {
-		v = &visit{Context: r.Context(), guard: g, key: key}
 		body, err := g.lockFor(v, r, body, o)
 		wait := time.Since(arrived)
 		if err != nil {
 			w.Header().Del(RoleHeader)
-			g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), key, wait)
+			g.turnAway(w, withBody(r, body), g.lockDenial(r.Context(), err, wait), v.key, wait)
 			return false
 		}
 		if g.shares(r.Context()) {
@@ -123,7 +121,7 @@ func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser
 		stop = g.hold(w, r, body, next, v, wait)
 	}
 	if stop != nil {
-		g.cutOff(w, r, key, time.Since(arrived), encoding, stop)
+		g.cutOff(w, r, v.key, time.Since(arrived), encoding, stop)
 	}
 	return true
 }

@@ -35,7 +35,7 @@ func (d *denied) Error() string { return string(d.Reason) }
 func (g *Guard) join(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, key string, arrived time.Time) (ran bool) {
 	text, body, whole := g.wholeBody(r, body)
 	if !whole || !mayShare(r) {
-		return g.alone(w, r, body, next, key, arrived, g.acquire)
+		return g.alone(w, r, body, next, &visit{Context: r.Context(), guard: g, key: key}, arrived, g.acquire)
 	}
 	s := &sharing{g: g, w: w, r: r, text: text, next: next, key: key, arrived: arrived, encoding: w.Header()["Content-Encoding"]}
 	print, err := g.fingerprint(s.request(), text)
@@ -134,8 +134,10 @@ func (s *sharing) followed(err error) (ran bool) {
 	return false
 }
 
+// alone has a request run for itself that has waited for another.
 func (s *sharing) alone(o lock.Options) (ran bool) {
-	return s.g.alone(s.w, s.r, again(s.text), s.next, s.key, s.arrived, o)
+	v := &visit{Context: s.r.Context(), guard: s.g, key: s.key, waited: true}
+	return s.g.alone(s.w, s.r, again(s.text), s.next, v, s.arrived, o)
 }
 
 func (s *sharing) turnAway(err error) {

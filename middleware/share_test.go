@@ -203,9 +203,9 @@ func TestFollowers(t *testing.T) {
 		joined  int // events
 	}{
 		{"answered", []error{nil}, http.StatusOK, "another's", "joined", 1},
-		{"not for others", []error{middleware.ErrNotShared}, http.StatusOK, "text", "leader", 0},
+		{"not for others", []error{middleware.ErrNotShared}, http.StatusOK, "text", "queued", 0},
 		{"the handler has panicked", []error{middleware.ErrRunFailed}, http.StatusInternalServerError, `"reason":"failed"`, "", 0},
-		{"its own time is up, and the key free", []error{middleware.ErrNotStarted}, http.StatusOK, "text", "leader", 0},
+		{"its own time is up, and the key free", []error{middleware.ErrNotStarted}, http.StatusOK, "text", "queued", 0},
 		{"the Sharer has failed", []error{errors.New("internal")}, http.StatusInternalServerError, `"reason":"failed"`, "", 0},
 	}
 	for _, tt := range tests {

@@ -71,13 +71,13 @@ const (
 // at a time. See package join, which has the Sharer.
 //
 // Requests are equal that have the same key, method, Origin and fingerprint: see
-// [WithFingerprint]. To tell, the body is read before the handler runs: see
+// [WithFingerprint]. To tell them apart the body is read before the handler runs: see
 // [WithMaxBody]. Those with a Range, an If-… or an Upgrade header always run for
 // themselves.
 //
 // The header X-Reqlock of a response says where it comes from: "leader" is of a handler
-// that ran at once, "queued" of one that had to wait for the key, "joined" of another
-// request's. See [WithoutRoleHeader].
+// that ran at once, "queued" of one whose request had to wait for another, "joined" of
+// another request's. Denials have none. See [WithoutRoleHeader].
 //
 // A guard inside of one that shares its response, or that has the same Sharer, does not
 // share again.

@@ -42,17 +42,20 @@ func with(h http.Header, name string, lines []string) http.Header {
 	return h
 }
 
-// Has says whether the handler has set a header, or added to it. name is in canonical
-// form.
-func (c Changes) Has(name string) bool { return has(c.set, name) || has(c.added, name) }
+// Values returns the lines that the handler has set or added: see [Values].
+func (c Changes) Values(name string) []string {
+	return append(Values(c.set, name), Values(c.added, name)...)
+}
 
-func has(h http.Header, name string) bool {
-	for n, lines := range h {
-		if len(lines) > 0 && http.CanonicalHeaderKey(n) == name {
-			return true
+// Values returns the lines of a header. name is in canonical form; a handler's need not
+// have been.
+func Values(h http.Header, name string) (lines []string) {
+	for n := range h {
+		if http.CanonicalHeaderKey(n) == name {
+			lines = append(lines, h[n]...)
 		}
 	}
-	return false
+	return lines
 }
 
 // ofConnection are the headers that say something of one connection only (RFC 9110,

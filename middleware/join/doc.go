@@ -21,34 +21,40 @@
 // handlers further out have set, such as CORS headers, a request's id or an encoding,
 // stays each response's own. Informational responses (1xx) are for the leader only.
 //
-// Not shared are responses that set a cookie, vary by User-Agent or by everything (Vary: *)
-// or say Cache-Control: private or no-store (see [WithPrivate]), and connections that are
-// hijacked or upgraded. That is known when the header is complete: those that wait for it
-// then run for themselves, one at a time.
+// Not shared are responses whose handler sets a cookie, that vary by User-Agent or by
+// everything (Vary: *) or say Cache-Control: private or no-store, whoever has made them say
+// so (see [WithPrivate]), and connections that are hijacked or upgraded. That is known when the header is complete:
+// those that wait for it then run for themselves, one at a time, and wait for the key as
+// anybody does.
 //
 // # Who waits for whom
 //
 // The handler is stopped by its context when the last client has left, not when the
 // leader's has. What else ends the context of the leader's request, a deadline of a
-// middleware or a server that stops, ends the handler's; what it still writes is for all.
-// Once it is asked to stop nobody joins it any more.
+// middleware or a server that stops, ends the handler's, with the same cause (its Err is
+// context.Canceled, and it has no Deadline); what the handler still writes is for all, as
+// if it were whole. One that writes nothing then has nothing to share: others run for
+// themselves. Nobody joins a handler that was asked to stop. A context that a middleware
+// cancels without a cause is taken for a client that has left.
 //
-// Its pace is that of the fastest client. One that is more than [WithKept] behind it is
-// waited for, for no more than a second for each so many bytes, and then broken off, so
-// that it does not take the part for the whole. Once the beginning of a long response is
-// not kept any more, an equal request runs for itself.
+// This is for answers and streams of tokens rather than for large downloads. The handler is
+// up to 64 KiB ahead of the fastest client. A client that is more than [WithKept] behind the
+// handler holds the others up, for a second at most for each so many bytes, and is then
+// broken off, so that it does not take the part for the whole; clients that read in bursts
+// can be. Once the beginning of a long response is not kept any more, an equal request
+// waits for the key.
 //
-// The leader's client is served by a goroutine of its own, so the handler may be ahead of
-// it by 64 KiB; a response of up to 2 KiB that is not flushed is sent when it has returned.
-// The handler runs on the goroutine of the leader's request, which ends with the run.
+// The leader's client is served by a goroutine of its own; a response of up to 2 KiB that
+// is not flushed is sent when the handler has returned. The handler runs on the goroutine
+// of the leader's request, which ends with the run.
 //
 // A request waits for the key as long as it would alone (middleware.WithWait): if its
-// leader is turned away earlier, another one leads the rest. For a handler that runs it
-// waits as long as that takes.
+// leader is turned away earlier, another of those that wait leads. For a handler that runs
+// it waits as long as that takes. A full queue turns all of them away.
 //
 // When a handler is stopped by the lock before it has written anything, all get the same
-// denial. When it panics then, followers get 500, and the leader what a recovery makes of
-// it. After that, all responses are broken off.
+// denial. When it panics before that, followers get 500, and the leader what a recovery
+// makes of it. After that, all responses are broken off.
 //
 // # Where to put it
 //

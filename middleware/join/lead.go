@@ -47,24 +47,22 @@ func clientLeft(cause error) bool { return cause == context.Canceled }
 
 // accept decides what is for others.
 func (s *Sharer) accept(h transcript.Head, header http.Header) error {
+	vary, cache := transcript.Values(header, "Vary"), transcript.Values(header, "Cache-Control")
 	switch {
-	case h.Header.Has("Set-Cookie"), has(header, "Vary", "*"), has(header, "Vary", "User-Agent"):
+	case len(h.Header.Values("Set-Cookie")) > 0, has(vary, "*"), has(vary, "User-Agent"):
 		return middleware.ErrNotShared
-	case !s.private && (has(header, "Cache-Control", "private") || has(header, "Cache-Control", "no-store")):
+	case !s.private && (has(cache, "private") || has(cache, "no-store")):
 		return middleware.ErrNotShared
 	default:
 		return nil
 	}
 }
 
-// has says whether a header has an element, whatever its case and its arguments. Handlers
-// can write names that are not in canonical form.
-func has(h http.Header, name, element string) bool {
-	for n, lines := range h {
-		if http.CanonicalHeaderKey(n) != name {
-			continue
-		}
-		for e := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+// has says whether lines of a header have an element, whatever its case and its
+// arguments.
+func has(lines []string, element string) bool {
+	for _, line := range lines {
+		for e := range strings.SplitSeq(line, ",") {
 			e, _, _ = strings.Cut(e, "=")
 			if strings.EqualFold(strings.TrimSpace(e), element) {
 				return true

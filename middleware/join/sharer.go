@@ -11,8 +11,8 @@ import (
 	"github.com/reqlock/reqlock/middleware/redislock"
 )
 
-// A Sharer is for [middleware.WithJoin]. Guards may have one in common, unless the same URL
-// leads to different handlers. Make it with [New]. All methods may be called concurrently.
+// A Sharer is for [middleware.WithJoin]. Make it with [New]. All methods may be called
+// concurrently.
 type Sharer struct {
 	config
 
@@ -22,10 +22,11 @@ type Sharer struct {
 
 var _ middleware.Sharer = (*Sharer)(nil)
 
-// New returns a Sharer for the requests of this process. It panics, with an error that
-// lists all of it, on what is wrong with the arguments.
+// New returns a Sharer for the requests of this process. Guards may have one in common,
+// unless the same URL leads to different handlers. It panics, with an error that lists all
+// of it, on what is wrong with the arguments.
 //
-// locks is for what is not built yet, sharing with other processes, and must be nil.
+// locks must be nil: requests of other processes, which it is for, can't be joined yet.
 func New(locks *redislock.Locker, opts ...Option) *Sharer {
 	c, err := newConfig(opts)
 	if locks != nil {
