@@ -15,7 +15,8 @@ var ErrHijacked = errors.New("transcript: the connection was hijacked")
 type Recording struct {
 	Transcript *Transcript
 	Reader     *Reader         // reads Transcript for w
-	Client     context.Context // ends when w's client has left, or is cut off
+	Client     context.Context // ends when nothing more is to be sent to w
+	Unsent     func(error)     // is called when w takes no more; ends Client
 	Run        context.Context // the handler's: once both have ended, writing fails
 
 	// Accept decides, when the head is committed, whether others may read the response.
@@ -41,7 +42,7 @@ type Recorder struct{ response *response }
 func NewRecorder(w http.ResponseWriter, r Recording) (*Recorder, http.ResponseWriter) {
 	rec := &response{
 		Recording: r, w: w, before: w.Header().Clone(), header: w.Header().Clone(),
-		sender: &sender{w: w, reader: r.Reader, ctx: r.Client},
+		sender: &sender{w: w, reader: r.Reader, ctx: r.Client, unsent: r.Unsent},
 	}
 	if rec.header == nil {
 		rec.header = make(http.Header)
@@ -82,6 +83,7 @@ type sender struct {
 	w      http.ResponseWriter
 	reader *Reader
 	ctx    context.Context
+	unsent func(error)
 
 	body     bool          // there is one
 	done     chan struct{} // closed when it has ended; nil: it has not begun
@@ -112,7 +114,9 @@ func (s *sender) run() {
 	defer close(s.done)
 	defer s.reader.Close()
 	defer func() { s.panicked = recover() }()
-	s.err = Send(s.ctx, s.w, s.reader)
+	if s.err = Send(s.ctx, s.w, s.reader); s.err != nil {
+		s.unsent(s.err)
+	}
 }
 
 // wait waits until w may be used again.

@@ -40,6 +40,7 @@ func record(t *testing.T, w http.ResponseWriter) *recording {
 		Transcript: r.transcript,
 		Reader:     newReader(t, r.transcript),
 		Client:     client,
+		Unsent:     leave,
 		Run:        run,
 		Accept: func(h transcript.Head, header http.Header) error {
 			assert.Equal(t, header["X-Private"], h.Header.Values("X-Private"))

@@ -32,10 +32,10 @@
 // The handler is stopped by its context when the last client has left, not when the
 // leader's has. What else ends the context of the leader's request, a deadline of a
 // middleware or a server that stops, ends the handler's, with the same cause (its Err is
-// context.Canceled, and it has no Deadline); what the handler still writes is for all, as
-// if it were whole. One that writes nothing then has nothing to share: others run for
-// themselves. Nobody joins a handler that was asked to stop. A context that a middleware
-// cancels without a cause is taken for a client that has left.
+// context.Canceled, and it has no Deadline). What the handler still writes is for the
+// leader; others, who could not tell it from the whole, are broken off, or run for
+// themselves where nothing was written. Nobody joins a handler that was asked to stop. A
+// context that a middleware cancels without a cause is taken for a client that has left.
 //
 // This is for answers and streams of tokens rather than for large downloads. The handler is
 // up to 64 KiB ahead of the fastest client. A client that is more than [WithKept] behind the

@@ -12,7 +12,7 @@ import (
 
 // follow writes to w the response that another writes.
 func (v *viewer) follow(w http.ResponseWriter, c middleware.Call) error {
-	defer context.AfterFunc(v.ctx, v.leave)()
+	defer v.leaveWithContext()()
 	head, err := v.head(c)
 	switch {
 	case errors.Is(err, transcript.ErrBehind): // nothing of it was sent
@@ -23,7 +23,11 @@ func (v *viewer) follow(w http.ResponseWriter, c middleware.Call) error {
 	c.Joined()
 	head.Header.Apply(w.Header())
 	w.WriteHeader(head.Status)
-	if err := transcript.Send(v.ctx, w, v.reader); err != nil {
+	err = transcript.Send(v.ctx, w, v.reader)
+	if err == nil && v.run.cut.Load() { // that may be a part, and nobody has said so
+		err = context.Cause(v.run.context)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", middleware.ErrBrokenOff, err)
 	}
 	return nil

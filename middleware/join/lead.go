@@ -13,10 +13,10 @@ import (
 // lead has the handler's response written to w, and to whoever joins.
 func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead func(http.ResponseWriter, *http.Request, middleware.Run) error) (err error) {
 	run, ctx := v.run, r.Context()
-	defer context.AfterFunc(v.ctx, v.leave)()
+	defer v.leaveWithContext()()
 	defer context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); clientLeft(cause) {
-			v.cancel(cause)
+			v.leave(cause)
 		} else {
 			run.stop(cause)
 		}
@@ -25,6 +25,7 @@ func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead func(http.Res
 		Transcript: run.transcript,
 		Reader:     v.reader,
 		Client:     v.ctx,
+		Unsent:     v.cancel,
 		Run:        run.context,
 		Accept:     run.of.accept,
 		Refused:    func(error) { run.end(middleware.ErrNotShared) },
@@ -37,6 +38,7 @@ func (v *viewer) lead(w http.ResponseWriter, r *http.Request, lead func(http.Res
 		}
 	}()
 	err = lead(record, r.WithContext(run.context), run)
+	run.cut.Store(run.context.Err() != nil)
 	cause = err
 	return err
 }

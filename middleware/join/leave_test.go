@@ -1,11 +1,15 @@
 package join_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,8 +112,10 @@ func TestH6LastOneLeaves(t *testing.T) {
 			s.queued(1)
 			joined := s.join(1)[0]
 			old.do(func(w http.ResponseWriter, _ *http.Request) {
-				_, err := io.WriteString(w, "more")
-				assert.ErrorIs(t, err, context.Canceled)
+				assert.Eventually(t, func() bool { // as soon as the connection says so
+					_, err := io.WriteString(w, "more")
+					return err != nil || http.NewResponseController(w).Flush() != nil
+				}, patience, time.Millisecond)
 			})
 			old.end()
 			c := s.next()
@@ -150,4 +156,43 @@ func TestH6TheHandlerKeepsItsContextsValues(t *testing.T) {
 	assert.Empty(t, follower.whole())
 	<-leader.came
 	assert.True(t, errors.Is(leader.err, context.Canceled))
+}
+
+// A client that only says that it will send nothing more still reads.
+func TestH6_AHalfClosedClientGetsAll(t *testing.T) {
+	s := serve(t, setup{})
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	r := s.get("half-closed")
+	r.Close = true
+	require.NoError(t, r.Write(conn))
+	c := s.next()
+	c.write("one,")
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	<-c.r.Context().Done()
+	c.write("two")
+	c.end()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), r)
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "one,two", string(body))
+}
+
+// fails takes no more than the header.
+type fails struct{ http.ResponseWriter }
+
+func (fails) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+// A writer further out that fails has a client that has left, to the handler.
+func TestH6_AWriterThatFails(t *testing.T) {
+	s := serve(t, setup{outside: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(fails{w}, r) })
+	}})
+	leader, c := s.lead(s.get("leader"))
+	c.write(strings.Repeat("x", 4<<10)) // what is short is not sent before the end
+	s.await(c.r.Context().Done(), "the end of the handler's context")
+	c.end()
+	leader.broken()
 }

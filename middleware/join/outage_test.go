@@ -36,3 +36,25 @@ func TestL23_FollowersInAnOutage(t *testing.T) {
 		assert.Equal(t, 503, b.head().StatusCode, "wait %v", wait)
 	}
 }
+
+// late is a Locker that takes its time to grant.
+type late struct{ lock.Locker }
+
+func (l late) Acquire(ctx context.Context, key string, o lock.Options) (lock.Lease, error) {
+	time.Sleep(100 * time.Millisecond)
+	return l.Locker.Acquire(ctx, key, o)
+}
+
+// Who would not wait for the key waits for whoever is asking for it.
+func TestJoiningWithoutAWait(t *testing.T) {
+	s := serve(t, setup{guard: []middleware.Option{middleware.WithWait(0)}})
+	s.locks.Locker = late{s.locks.Locker}
+	first := s.send(s.get("first"))
+	s.watched(1)
+	second := s.send(s.get("second"))
+	s.watched(2)
+	c := s.next()
+	c.write("answer")
+	c.end()
+	assert.Equal(t, []string{"answer", "answer"}, readAll([]*visitor{first, second}))
+}

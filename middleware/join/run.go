@@ -16,6 +16,7 @@ type run struct {
 	context    context.Context // the handler's
 	cancel     context.CancelCauseFunc
 	started    atomic.Bool // the handler has
+	cut        atomic.Bool // it was stopped, and has ended the response
 
 	viewers int // with of.mu
 }
@@ -68,14 +69,13 @@ func (r *run) left(cause error) {
 type viewer struct {
 	run    *run
 	reader *transcript.Reader
-	ctx    context.Context // ends when the client leaves, or is cut off
+	ctx    context.Context // ends when nothing more is to be sent
 	cancel context.CancelCauseFunc
-	once   sync.Once
+	gone   sync.Once
 }
 
-// leader returns the viewer of a new run whose request has ctx. Only that its client
-// leaves, is the client's: all else that ends ctx stops the handler, which can still
-// answer then.
+// leader returns the viewer of a new run. That its client leaves does not end v.ctx: what
+// there is can still be sent, as far as the connection takes it.
 func (r *run) leader(ctx context.Context) *viewer {
 	v := &viewer{run: r}
 	v.ctx, v.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -96,12 +96,16 @@ func (r *run) follower(ctx context.Context) *viewer {
 	return v
 }
 
-// leave may be called more than once.
-func (v *viewer) leave() {
-	v.once.Do(func() {
-		cause := context.Cause(v.ctx)
-		v.cancel(nil)
-		v.reader.Close()
-		v.run.left(cause)
-	})
+// leave has the run not go on for v. Only the first call counts.
+func (v *viewer) leave(cause error) { v.gone.Do(func() { v.run.left(cause) }) }
+
+// leaveWithContext is leave when v.ctx ends, unless the result is called before.
+func (v *viewer) leaveWithContext() (stop func() bool) {
+	return context.AfterFunc(v.ctx, func() { v.leave(context.Cause(v.ctx)) })
+}
+
+func (v *viewer) close() {
+	v.leave(context.Cause(v.ctx))
+	v.cancel(nil)
+	v.reader.Close()
 }

@@ -41,7 +41,7 @@ func New(locks *redislock.Locker, opts ...Option) *Sharer {
 // Share is for [middleware.Guard].
 func (s *Sharer) Share(w http.ResponseWriter, r *http.Request, c middleware.Call) (led bool, err error) {
 	v, leads := s.enter(r.Context(), c.Work)
-	defer v.leave()
+	defer v.close()
 	if leads {
 		return true, v.lead(w, r, c.Lead)
 	}
