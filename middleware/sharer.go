@@ -79,6 +79,14 @@ const (
 // that ran at once, "queued" of one whose request had to wait for another, "joined" of
 // another request's. Denials have none. See [WithoutRoleHeader].
 //
+// [WithWait] is for the key only: a request that has joined a handler which runs waits for
+// as long as that takes, and where the response is not for it after all, then for the key.
+// The handler runs with what the context of the first request has. What ends that, but for
+// a client that leaves, ends the handler, for all.
+//
+// Guards of the same Locker may have one Sharer in common, unless the same URL leads to
+// different handlers.
+//
 // A guard inside of one that shares its response, or that has the same Sharer, does not
 // share again.
 func WithJoin(s Sharer) Option {
