@@ -196,3 +196,28 @@ func TestQuorumInterruptInDoubt(t *testing.T) {
 	}
 	require.ErrorIs(t, awaitEnd(t, held), lock.ErrInterrupted)
 }
+
+// Of a lease that most members do not have, one of those that have said so knows if there
+// is another holder: that most have one need not have been heard.
+func TestL5_QuorumStolenAsSeenByOne(t *testing.T) {
+	servers := redistest.StartMasters(t, 5)
+	lines, addrs := quorumLines(t, servers)
+	lease := acquire(t, openQuorum(t, addrs), "key", lock.Options{TTL: 3 * time.Second})
+	require.Eventually(t, func() bool { // everywhere, with the next renewal at the latest
+		for _, s := range servers {
+			if s.Client().Exists(t.Context(), lockKey("key")).Val() == 0 {
+				return false
+			}
+		}
+		return true
+	}, patience, time.Millisecond)
+	for i, s := range servers {
+		require.NoError(t, s.Client().Del(t.Context(), lockKey("key")).Err())
+		if i < 3 {
+			require.NoError(t, s.Client().Set(t.Context(), lockKey("key"), "another", time.Minute).Err())
+		}
+	}
+	lines[0].Delay(100 * time.Millisecond)
+	lines[1].Delay(100 * time.Millisecond) // so that the others are heard first
+	require.ErrorIs(t, lease.Release(t.Context()), lock.ErrStolen)
+}
