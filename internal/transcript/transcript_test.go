@@ -104,6 +104,7 @@ func TestReadersGetTheSame(t *testing.T) {
 		}
 		tr.Break(errors.New("later"))
 		tr.Complete(nil)
+		write(t, tr, []byte("too late"))
 		follow(&want)
 		all.Wait()
 	}

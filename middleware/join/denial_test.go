@@ -213,3 +213,25 @@ func TestDeadlineBeforeAnythingIsWritten(t *testing.T) {
 		assert.Equal(t, "its own", follower.whole())
 	})
 }
+
+// Who comes when a handler was asked to stop has nothing to do with how that ends.
+func TestNobodyJoinsAHandlerThatIsToStop(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p setup) {
+		s := serve(t, p)
+		leader, old := s.lead(s.get("leader"))
+		held, err := s.guard.Interrupt(t.Context(), "u")
+		require.NoError(t, err)
+		require.True(t, held)
+		s.await(old.r.Context().Done(), "the interruption")
+		s.watched(0)
+		anew := s.send(s.get("anew"))
+		s.queued(1)
+		old.end()
+		assert.Equal(t, http.StatusConflict, leader.head().StatusCode)
+		c := s.next()
+		c.write("anew")
+		c.end()
+		assert.Equal(t, "anew", anew.whole())
+		assert.Equal(t, "queued", anew.role())
+	})
+}

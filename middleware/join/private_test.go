@@ -31,7 +31,9 @@ func TestH2WhatIsNotForOthers(t *testing.T) {
 		{"vary by all", "Vary", "*", false, false, false},
 		{"vary by all among others", "Vary", "Accept, *", false, false, false},
 		{"vary by all WithPrivate", "Vary", "*", false, true, false},
+		{"vary by what is not compared", "Vary", "Accept, user-agent", false, false, false},
 		{"vary", "Vary", "Accept", false, false, true},
+		{"name not canonical", "set-cookie", "id=1", false, false, false},
 	}
 	eachProtocol(t, func(t *testing.T, p setup) {
 		for _, tt := range tests {
@@ -55,7 +57,7 @@ func TestH2WhatIsNotForOthers(t *testing.T) {
 				for {
 					c.do(func(w http.ResponseWriter, _ *http.Request) {
 						if !tt.outside {
-							w.Header().Set(tt.header, tt.value)
+							w.Header()[tt.header] = []string{tt.value}
 						}
 						w.Header().Set("X-Run", fmt.Sprint(runs))
 						_, _ = fmt.Fprintf(w, "run %d", runs)
