@@ -307,7 +307,8 @@ func TestQuorumCommands(t *testing.T) {
 	}
 	for i, m := range monitors {
 		require.Len(t, m.Stop().TopLevel().Named("evalsha", "eval"), 3*pairs, fmt.Sprint("server ", i))
-		require.Equal(t, []string{"reqlock:{key}:fence"}, servers[i].Keys("*{key}*"))
+		// A tombstone is for a reply that this process had not read when it released.
+		require.Subset(t, []string{"reqlock:{key}:fence", "reqlock:{key}:tombstones"}, servers[i].Keys("*{key}*"))
 	}
 }
 
