@@ -118,7 +118,7 @@ func (g *Guard) alone(w http.ResponseWriter, r *http.Request, body io.ReadCloser
 		if g.shares(r.Context()) {
 			g.setRole(w, v.role())
 		}
-		stop = g.hold(w, r, body, next, v, wait)
+		stop = g.hold(w, r, body, next, v, wait, nil)
 	}
 	if stop != nil {
 		g.cutOff(w, r, v.key, time.Since(arrived), encoding, stop)

@@ -11,16 +11,17 @@ import (
 
 // hold runs next under the lease of v and gives it back on every way out: next
 // returns, panics or ends its goroutine. It does not recover, so that the
-// stack of a panic stays whole.
-func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, v *visit, wait time.Duration) *stopped {
+// stack of a panic stays whole. onStop, which may be nil, is called when the context of
+// next ends.
+func (g *Guard) hold(w http.ResponseWriter, r *http.Request, body io.ReadCloser, next http.Handler, v *visit, wait time.Duration, onStop func()) *stopped {
 	lease := v.lease
 	ctx, limit := g.limit(lease.Context(), lease)
 	if limit != nil {
 		v.lease = limit
 	}
 	defer limit.stop() // after the release, so that ErrReleased is the cause
-	if v.onStop != nil {
-		defer context.AfterFunc(ctx, v.onStop)()
+	if onStop != nil {
+		defer context.AfterFunc(ctx, onStop)()
 	}
 	start := time.Now()
 	defer func() { g.release(r, lease, time.Since(start)) }()

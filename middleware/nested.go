@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"io"
+	"iter"
 	"net/http"
 	"reflect"
 
@@ -17,9 +18,8 @@ type visit struct {
 	key   string
 	lease lock.Lease // as the handler has it; nil until there is one
 
-	waited bool   // for another request
-	shared bool   // the response is for others, too
-	onStop func() // is called when the handler is asked to stop; may be nil
+	waited bool // for another request
+	shared bool // the response is for others, too
 }
 
 type visitKey struct{}
@@ -31,21 +31,27 @@ func (v *visit) Value(key any) any {
 	return v.Context.Value(key)
 }
 
+// visits are those of the guards further out, the nearest first.
+func visits(ctx context.Context) iter.Seq[*visit] {
+	return func(yield func(*visit) bool) {
+		v, ok := ctx.Value(visitKey{}).(*visit)
+		for ok && yield(v) {
+			v, ok = v.Context.Value(visitKey{}).(*visit)
+		}
+	}
+}
+
 // outer returns the visit of a guard further out that has acquired the same key
 // from the same Locker, and still has it: to acquire it again would be to wait
 // for oneself. Keys alone do not tell, since two Lockers with prefixes of their
 // own can have keys with the same text. nil: there is none.
 func (g *Guard) outer(ctx context.Context, key string) *visit {
-	for {
-		v, ok := ctx.Value(visitKey{}).(*visit)
-		if !ok {
-			return nil
-		}
+	for v := range visits(ctx) {
 		if v.key == key && (v.guard == g || same(v.guard.locks, g.locks)) && v.lease != nil && v.lease.Context().Err() == nil {
 			return v
 		}
-		ctx = v.Context
 	}
+	return nil
 }
 
 // same does without the panic of == where the type is not comparable.

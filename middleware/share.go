@@ -74,7 +74,7 @@ const oneTry = time.Second
 
 // lead is for [Call].
 func (s *sharing) lead(w http.ResponseWriter, r *http.Request, run Run, o lock.Options) error {
-	v := &visit{Context: r.Context(), guard: s.g, key: s.key, shared: true, onStop: run.Stopped}
+	v := &visit{Context: r.Context(), guard: s.g, key: s.key, shared: true}
 	body, err := s.g.lockFor(v, r, again(s.text), o)
 	wait := time.Since(s.arrived)
 	switch {
@@ -87,7 +87,7 @@ func (s *sharing) lead(w http.ResponseWriter, r *http.Request, run Run, o lock.O
 	s.ran = true
 	defer func() { s.r.MultipartForm = r.MultipartForm }() // see run
 	run.Started()
-	s.stop = s.g.hold(w, r, body, s.next, v, wait)
+	s.stop = s.g.hold(w, r, body, s.next, v, wait, run.Stopped)
 	u, ok := s.next.(interface{ Unanswered() bool })
 	switch {
 	case s.stop == nil && ok && u.Unanswered():
@@ -187,27 +187,22 @@ func (g *Guard) shares(ctx context.Context) bool {
 	if g.sharer == nil {
 		return false
 	}
-	for {
-		v, ok := ctx.Value(visitKey{}).(*visit)
-		if !ok {
-			return true
-		}
+	for v := range visits(ctx) {
 		if v.shared || v.guard.sharer != nil && same(v.guard.sharer, g.sharer) {
 			return false
 		}
-		ctx = v.Context
 	}
+	return true
 }
 
 // inShared says whether what is written with ctx is shared: a [Sharer] ends that.
 func inShared(ctx context.Context) bool {
-	for {
-		v, ok := ctx.Value(visitKey{}).(*visit)
-		if !ok || v.shared {
-			return ok
+	for v := range visits(ctx) {
+		if v.shared {
+			return true
 		}
-		ctx = v.Context
 	}
+	return false
 }
 
 func (v *visit) role() string {

@@ -113,17 +113,7 @@ func TestUpstreamStreamIsShared(t *testing.T) {
 		h.Set("X-Hop", "1")
 		h.Set("X-Reqlock", "leader")
 		h.Set("X-Request-Id", "req_1")
-		_ = http.NewResponseController(w).Flush()
-		for i := range 3 {
-			select {
-			case <-next:
-			case <-r.Context().Done():
-				return
-			}
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			_ = http.NewResponseController(w).Flush()
-		}
-		fmt.Fprint(w, "data: [DONE]\n\n")
+		sendTokens(w, r, next)
 	})
 	client := newClient(t)
 	var bodies []*bufio.Reader

@@ -215,22 +215,27 @@ func TestUpstreamStream(t *testing.T) {
 	assert.Equal(t, ": ping\nevent: x\ndata: {\"a\":\ndata: 1}\n\ndata: 2\n\ndata: [DONE]\n\n", string(body))
 }
 
+// sendTokens sends the header, then each of three tokens when it is told to.
+func sendTokens(w http.ResponseWriter, r *http.Request, next <-chan struct{}) {
+	_ = http.NewResponseController(w).Flush()
+	for i := range 3 {
+		select {
+		case <-next:
+		case <-r.Context().Done():
+			return
+		}
+		fmt.Fprintf(w, "data: %d\n\n", i)
+		_ = http.NewResponseController(w).Flush()
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
 // A28: each token is on its way before the next one is there.
 func TestUpstreamTokensComeOneByOne(t *testing.T) {
 	next := make(chan struct{})
 	base := through(t, "", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		_ = http.NewResponseController(w).Flush()
-		for i := range 3 {
-			select {
-			case <-next:
-			case <-r.Context().Done():
-				return
-			}
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			_ = http.NewResponseController(w).Flush()
-		}
-		fmt.Fprint(w, "data: [DONE]\n\n")
+		sendTokens(w, r, next)
 	})
 	resp, err := newClient(t).Do((&call{user: "alice", stream: true}).request(t, base))
 	require.NoError(t, err) // the turn shows before any token

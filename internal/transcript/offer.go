@@ -152,6 +152,12 @@ func (w plain) WriteHeader(status int)            { w.r.WriteHeader(status) }
 func (w plain) Write(p []byte) (int, error)       { return w.r.Write(p) }
 func (w plain) WriteString(s string) (int, error) { return w.r.WriteString(s) }
 
+// How far the response has come a guard need not find out with a wrapper of its own.
+
+func (w plain) Written() bool { return w.r.status != 0 || w.r.taken }
+func (w plain) Status() int   { return w.r.status }
+func (w plain) Size() int     { return w.r.size }
+
 // Unwrap is for an http.ResponseController that looks for what w does not have itself, but
 // has further down.
 func (w plain) Unwrap() http.ResponseWriter { return w.below }

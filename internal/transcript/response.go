@@ -205,12 +205,6 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// How far the response has come a guard need not find out with a wrapper of its own.
-
-func (w plain) Written() bool { return w.r.status != 0 || w.r.taken }
-func (w plain) Status() int   { return w.r.status }
-func (w plain) Size() int     { return w.r.size }
-
 func (r *response) Push(target string, opts *http.PushOptions) error {
 	return r.w.(http.Pusher).Push(target, opts)
 }
